@@ -1,0 +1,181 @@
+"""How much the seed moves a result, and what that lets a study detect.
+
+The noise floor of a study: each arm's SD over seeds beside the SD of the last training batch's loss (the number often
+quoted as a result), the smallest difference that n seeds detect, how often the test calls a recipe different from
+itself, and which stream of randomness the variance comes from.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from analysis.guards import Losses, Run
+from analysis.intervals import NAN, Interval, sd_interval, sd_of
+from analysis.power import detectable_difference
+from analysis.verdict import ALPHA
+
+STREAMS = "streams."  # differences under this prefix say how a stream of randomness depends on the seed
+SEEDS_SHOWN = (3, 5, 10, 20)
+CHAPTER_GAP = 0.05  # nats; a gap that single runs have been used to argue from
+RELABELLINGS = 2_000
+
+
+@dataclass(frozen=True)
+class ArmNoise:
+    """SD over `n` completed seeds of the held-out loss and of the last training batch's loss, each with its interval.
+
+    `expected_batch_sd` is what drawing one batch of windows gives by itself: the mean SD of a window's loss over the
+    square root of the batch size (NaN when the snapshot does not tell that size).
+    """
+
+    arm: str
+    n: int
+    sd: float
+    sd_interval95: Interval
+    batch_sd: float
+    batch_sd_interval95: Interval
+    expected_batch_sd: float
+
+
+@dataclass(frozen=True)
+class Detectable:
+    """The true difference that `n` paired seeds find with 80 % power at 5 %; low..high from the SD's 95 % interval."""
+
+    n: int
+    difference: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class FalseAlarms:
+    """One recipe against itself: `losses` results with every label exchangeable.
+
+    `paired_t`: share of random splits into two sets of n pairs that a paired t-test at 5 % calls different.
+    `pairs_beyond_gap`, `pairs_beyond_margin`: share of all pairs of single runs further apart than `gap`, `margin`.
+    """
+
+    losses: int
+    n: int
+    splits: int
+    paired_t: float
+    gap: float
+    pairs_beyond_gap: float
+    margin: float
+    pairs_beyond_margin: float
+
+
+@dataclass(frozen=True)
+class Share:
+    """Variance of the loss over `n` seeds, the streams in `fixed` the same for all; `share` is of the baseline's."""
+
+    arm: str
+    fixed: tuple[str, ...]
+    n: int
+    variance: float
+    variance_interval95: Interval
+    share: float
+
+
+@dataclass(frozen=True)
+class NoiseSummary:
+    """`detectable_from` names the two arms whose differences gave `detectable`; empty or None: nothing to tell."""
+
+    arms: tuple[ArmNoise, ...]
+    detectable: tuple[Detectable, ...]
+    detectable_from: tuple[str, str] | None
+    false_alarms: FalseAlarms | None
+    shares: tuple[Share, ...]
+
+
+def fixed_streams(arm: Mapping[str, Any]) -> tuple[str, ...]:
+    """The streams of randomness that this arm of a snapshot holds at one value for all seeds, such as ("init",).
+
+    A stream that only follows the seed at another offset (``streams.init.offset``) is not fixed.
+    """
+    kinds = {key.removeprefix(STREAMS): kind for key, kind in arm["differences"].items() if key.startswith(STREAMS)}
+    return tuple(name for name, kind in sorted(kinds.items()) if "." not in name and kind != "Follow")
+
+
+def summarise_noise(
+    runs: Sequence[Run], losses: Losses, differences: Mapping[str, Sequence[float]], snapshot: Mapping[str, Any]
+) -> NoiseSummary:
+    """All of it, from completed runs; `differences` are each compared arm's paired differences to the baseline."""
+    replicates = [arm["name"] for arm in snapshot["arms"] if arm["replicate"]]
+    source = _source(differences, replicates)
+    return NoiseSummary(
+        arms=tuple(_arm_noise(arm, runs, losses, snapshot) for arm in snapshot["arms"]),
+        detectable=_detectable(differences[source]) if source else (),
+        detectable_from=(source, snapshot["baseline"]) if source else None,
+        false_alarms=_false_alarms([snapshot["baseline"], *replicates], losses, snapshot["margin"])
+        if replicates
+        else None,
+        shares=_shares(losses, snapshot),
+    )
+
+
+def _arm_noise(arm: Mapping[str, Any], runs: Sequence[Run], losses: Losses, snapshot: Mapping[str, Any]) -> ArmNoise:
+    final = list(losses[arm["name"]].values())
+    completed = [run for run in runs if run.arm == arm["name"] and run.completed]
+    batch_losses = [run.batch_loss for run in completed]
+    batch = float(arm["differences"].get("budget.batch", snapshot["held_equal"].get("budget.batch", NAN)))
+    expected = float(np.mean([run.window_sd for run in completed]) / batch**0.5) if completed else NAN
+    return ArmNoise(
+        arm["name"],
+        len(final),
+        sd_of(final),
+        sd_interval(final, 0.95),
+        sd_of(batch_losses),
+        sd_interval(batch_losses, 0.95),
+        expected,
+    )
+
+
+def _source(differences: Mapping[str, Sequence[float]], replicates: Sequence[str]) -> str | None:
+    """The arm whose differences measure the noise: the replicate with most pairs, else the arm with the largest SD."""
+    usable = [arm for arm in differences if sd_of(differences[arm]) > 0]
+    replicated = [arm for arm in usable if arm in replicates]
+    if replicated:
+        return max(replicated, key=lambda arm: len(differences[arm]))
+    return max(usable, key=lambda arm: sd_of(differences[arm]), default=None)
+
+
+def _detectable(differences: Sequence[float]) -> tuple[Detectable, ...]:
+    interval = sd_interval(differences, 0.95)
+    sds = sd_of(differences), interval.low, interval.high
+    return tuple(Detectable(n, *(detectable_difference(n, sd) for sd in sds)) for n in SEEDS_SHOWN)
+
+
+def _false_alarms(arms: Sequence[str], losses: Losses, margin: float) -> FalseAlarms:
+    """Relabel the pooled losses at random, with a Generator of its own so that the answer is always the same."""
+    pool = np.array([loss for arm in arms for loss in losses[arm].values()])
+    n = len(pool) // 2
+    gaps = np.array([abs(a - b) for a, b in combinations(pool, 2)])
+    beyond_gap, beyond_margin = (float((gaps > limit).mean()) if len(gaps) else NAN for limit in (CHAPTER_GAP, margin))
+    called = NAN
+    if n >= 2 and np.ptp(pool) > 0:
+        shuffled = np.random.default_rng(0).permuted(np.tile(pool, (RELABELLINGS, 1)), axis=1)
+        d = shuffled[:, :n] - shuffled[:, n : 2 * n]
+        critical = special.stdtrit(n - 1, 1 - ALPHA / 2)
+        called = float((abs(d.mean(1)) > critical * d.std(1, ddof=1) / n**0.5).mean())
+    return FalseAlarms(len(pool), n, RELABELLINGS, called, CHAPTER_GAP, beyond_gap, margin, beyond_margin)
+
+
+def _shares(losses: Losses, snapshot: Mapping[str, Any]) -> tuple[Share, ...]:
+    """The baseline (every stream varies) and each arm that fixes some; empty without such arms."""
+    fixing = [arm for arm in snapshot["arms"] if fixed_streams(arm)]
+    if not fixing:
+        return ()
+    whole = sd_of(list(losses[snapshot["baseline"]].values())) ** 2
+    shares = []
+    for arm in [arm for arm in snapshot["arms"] if arm["name"] == snapshot["baseline"]] + fixing:
+        values = list(losses[arm["name"]].values())
+        sd, variance = sd_interval(values, 0.95), sd_of(values) ** 2
+        interval = Interval(sd.low**2, sd.high**2, sd.confidence)
+        share = variance / whole if whole > 0 else NAN
+        shares.append(Share(arm["name"], fixed_streams(arm), len(values), variance, interval, share))
+    return tuple(shares)

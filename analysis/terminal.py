@@ -1,0 +1,62 @@
+"""The verdict in the terminal: one table that fits 80 columns, and the sentences under it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from analysis.compare import Analysis
+from analysis.material import REHEARSAL
+from analysis.wording import error_of_mean, mean_and_half, number, seeds_needed, span
+
+
+def terminal_table(analysis: Analysis, snapshot: Mapping[str, Any]) -> Table:
+    """One row per arm, the baseline first as planned, with the sentences as the caption.
+
+    Columns: arm, n, loss (mean ± half its 95 % interval), difference to the baseline, its 95 % interval,
+    verdict, seeds needed (total per arm, where undecided). Losses and differences in the study's unit.
+    """
+    lines = [c.sentence for c in analysis.comparisons] + [alarm.sentence for alarm in analysis.alarms]
+    if snapshot["rehearsal"]:
+        lines.insert(0, REHEARSAL)
+    table = Table(
+        title=_plain(
+            f"{snapshot['study']}: {snapshot['metric_name']}, {snapshot['unit']}, margin {snapshot['margin']:g}"
+        ),
+        caption=_plain("\n".join(lines)),
+        title_style="bold",
+        caption_style="",
+        title_justify="left",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
+    table.add_column("arm", overflow="fold")
+    for name in ("n", "loss", "diff.", "95 % interval"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("verdict", min_width=len("equivalent"))
+    table.add_column("seeds\nneeded", justify="right")
+    against = {comparison.arm: comparison for comparison in analysis.comparisons}
+    for arm in analysis.arms:
+        cells = [arm.arm, str(arm.n), mean_and_half(arm.mean, arm.interval95, error_of_mean(arm.sd, arm.n))]
+        if comparison := against.get(arm.arm):
+            error = error_of_mean(comparison.sd, comparison.n)
+            cells += [
+                number(comparison.difference, error, signed=True),
+                span(comparison.interval95, error, signed=True),
+            ]
+            cells += [str(comparison.verdict), seeds_needed(comparison.seeds_needed)]
+        else:
+            cells += ["", "", "baseline" if arm.arm == snapshot["baseline"] else "not compared", ""]
+        table.add_row(*map(_plain, cells))
+    return table
+
+
+def _plain(text: str) -> Text:
+    """No markup, and dashes and minus signs that every terminal and every pipe can take."""
+    for sign in "−–—":
+        text = text.replace(sign, "-")
+    return Text(text)

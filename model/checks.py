@@ -1,0 +1,49 @@
+"""Three checks that every freshly built model passes before its first update."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from model.batches import Batch
+from model.transformer import ModelConfig
+
+
+class CheckError(AssertionError):
+    """A built model that would train to a wrong number; a fault of the program, not of its user."""
+
+
+@torch.no_grad()
+def check_before_training(model: nn.Module, config: ModelConfig, batch: Batch) -> None:
+    """Raise CheckError unless the logits have the right shape, the loss is near ln V, and no output sees its future."""
+    logits_BTV = model(batch.inputs_BT)
+    B, T = batch.inputs_BT.shape
+    if logits_BTV.shape != (B, T, config.vocabulary):
+        raise CheckError(f"the logits have shape {tuple(logits_BTV.shape)} instead of {(B, T, config.vocabulary)}")
+    _check_initial_loss(logits_BTV, batch.targets_BT, config)
+    _check_causality(model, batch.inputs_BT[:1], config.vocabulary)
+
+
+def _check_initial_loss(logits_BTV: Tensor, targets_BT: Tensor, config: ModelConfig) -> None:
+    """The final norm gives a stream of unit scale, so logits have variance D std^2 and cost half of it above ln V;
+    twice that plus 0.25 leaves room for the draw."""
+    loss = nn.functional.cross_entropy(logits_BTV.flatten(0, 1), targets_BT.flatten()).item()
+    allowance = 0.25 + config.d_model * config.initializer.std**2
+    if not abs(loss - math.log(config.vocabulary)) <= allowance:
+        raise CheckError(
+            f"the loss before training is {loss:.3f}, not within {allowance:.2f} of ln {config.vocabulary} = "
+            f"{math.log(config.vocabulary):.3f}"
+        )
+
+
+def _check_causality(model: nn.Module, tokens_1T: Tensor, vocabulary: int) -> None:
+    """Changing the token at t must change the output at t and none before it."""
+    before = model(tokens_1T)
+    for t in {tokens_1T.shape[1] // 2, tokens_1T.shape[1] - 1}:
+        changed = tokens_1T.clone()
+        changed[0, t] = (changed[0, t] + 1) % vocabulary
+        difference_T = (model(changed) - before).abs().amax(dim=(0, 2))
+        if difference_T[:t].max() > 1e-5 * before.abs().max():
+            raise CheckError(f"changing the token at position {t} changes outputs before it: the model sees its future")
+        if difference_T[t] == 0:
+            raise CheckError(f"changing the token at position {t} does not change the output there")

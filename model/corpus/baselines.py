@@ -1,0 +1,30 @@
+"""What a model must beat to have learned anything: losses of predictors that ignore their input, in nats per token."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def uniform_loss(vocabulary_size: int) -> float:
+    """ln V: the loss, on any stream, of giving each of the V symbols the same probability; a fresh model is near it."""
+    assert vocabulary_size >= 1
+    return math.log(vocabulary_size)
+
+
+def unigram_loss(targets: NDArray[np.integer]) -> float:
+    """The entropy of ``targets`` (token ids, any shape): no fixed distribution has a lower mean loss on them.
+
+    By Gibbs' inequality the mean of -ln q(token) is at least the entropy of the tokens' own frequencies, with equality
+    for q equal to these. So a model whose loss on ``targets`` is not below this has not been shown to use its input.
+
+    ``targets`` must be exactly the tokens that the loss is averaged over. The entropy belongs to one stream: for the
+    same 4,003 poems and 1,200 symbols it is 5.515 with the newlines and 5.671 without, so runs that are stuck at 5.52
+    on the first would seem to be 0.15 better than a unigram that was computed on the second, while they had learned
+    nothing but frequencies. A model cannot know the held-out frequencies, so one stuck at frequencies learned from
+    other text scores slightly above this bound, never below it.
+    """
+    assert targets.size > 0, "no targets: the mean loss over nothing is undefined"
+    _, counts = np.unique(targets, return_counts=True)
+    shares = counts / targets.size
+    return float(-(shares @ np.log(shares))) + 0.0  # + 0.0: a single repeated token scores 0, not -0

@@ -1,0 +1,1 @@
+"""Controlled experiments: one question per file, and the engine that runs them."""

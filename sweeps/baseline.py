@@ -1,0 +1,16 @@
+"""The recipe from which every study departs: the chapter's defaults."""
+
+from dataclasses import replace
+
+from model.parts.feedforward import GELUFeedForward
+from model.train import Recipe
+from model.transformer import ModelConfig
+
+# Decoder only, 12 layers, d_model 128, 4 heads, d_ff 256, learned positions, tied embedding; windows of 64 characters in
+# batches of 32; AdamW (0.9, 0.95) at 3e-3, 100 updates of warmup, then cosine; 1,200 updates.
+BASELINE = Recipe()
+
+
+def four_layers(d_model: int = 128, d_ff: int = 256) -> Recipe:
+    """The baseline with 4 layers and the given widths: small enough for ten seeds on a laptop."""
+    return replace(BASELINE, model=ModelConfig(layers=4, d_model=d_model, feedforward=GELUFeedForward(d_ff)))

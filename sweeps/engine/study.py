@@ -1,0 +1,184 @@
+"""A study as a value: the question, what is compared, what may differ, and the smallest difference that matters.
+
+Nothing runs when a study is made; it is only checked. Every mistake is a StudyError that says what to change.
+"""
+
+import dataclasses
+import difflib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from model import counting
+from model.train import Budget, Recipe
+from sweeps.engine.fingerprint import recipe_text
+
+METRICS = {"val_loss": "held-out loss", "last_batch_loss": "loss of the last training batch"}  # nats per token
+QUANTITIES = {
+    "parameters": lambda recipe: counting.parameters(recipe.model).total,
+    "tokens": lambda recipe: recipe.tokens,
+}
+REHEARSAL_SHARE = 10  # a rehearsal trains a tenth of the steps
+REHEARSAL_SEEDS = 5
+
+
+class StudyError(ValueError):
+    """A study that cannot be asked as it stands."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One configuration under comparison; `note` says in a line what it is."""
+
+    name: str
+    recipe: Recipe
+    note: str
+
+
+@dataclass(frozen=True)
+class Study:
+    """A question and the runs that answer it.
+
+    `varies` lists the recipe keys, or the beginnings of keys, in which arms may differ from the baseline; any other
+    difference is refused. `equal` gives quantities that must agree over the arms, with the tolerance as a share of the
+    baseline's. `margin` is the smallest difference of `metric` that matters, in its unit, fixed before any data.
+    """
+
+    name: str
+    question: str
+    arms: tuple[Arm, ...]
+    baseline: str
+    varies: tuple[str, ...]
+    margin: float
+    margin_reason: str
+    equal: tuple[tuple[str, float], ...] = (("tokens", 0.0),)
+    metric: str = "val_loss"
+    seeds: tuple[int, ...] = tuple(range(10))
+    not_controlled: tuple[str, ...] = ()
+    rehearsal: bool = False
+
+    def __post_init__(self) -> None:
+        self._check_margin()
+        self._check_seeds()
+        self._check_arms()
+        self._check_differences()
+        self._check_equal()
+
+    def arm(self, name: str) -> Arm:
+        """The arm called `name`; an unknown name is a StudyError that suggests the nearest."""
+        for arm in self.arms:
+            if arm.name == name:
+                return arm
+        names = [arm.name for arm in self.arms]
+        near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"its arms are {', '.join(names)}."
+        raise StudyError(f"The study {self.name} has no arm {name!r}; {hint}")
+
+    def differences(self, arm: Arm) -> dict[str, str]:
+        """The keys in which `arm` differs from the baseline, with the arm's text, or 'absent'."""
+        ours, theirs = recipe_text(arm.recipe), recipe_text(self.arm(self.baseline).recipe)
+        return {key: ours.get(key, "absent") for key in sorted(ours | theirs) if ours.get(key) != theirs.get(key)}
+
+    def is_replicate(self, arm: Arm) -> bool:
+        """Whether `arm` is the baseline's own recipe under other seeds, so that any difference is chance."""
+        differences = self.differences(arm)
+        return bool(differences) and all(key.startswith("streams.") and key.endswith(".offset") for key in differences)
+
+    def replace(self, **changes: Any) -> "Study":
+        """A copy with `changes`, checked again."""
+        return dataclasses.replace(self, **changes)
+
+    def with_steps(self, steps: int) -> "Study":
+        """The same study with every arm trained for `steps` updates."""
+        return self._map_recipes(lambda r: dataclasses.replace(r, budget=Budget(steps, r.budget.batch)))
+
+    def with_arms(self, names: tuple[str, ...]) -> "Study":
+        """The study of the baseline and the arms in `names` alone."""
+        kept = {self.arm(name).name for name in names} | {self.baseline}
+        return self.replace(arms=tuple(arm for arm in self.arms if arm.name in kept))
+
+    def as_rehearsal(self) -> "Study":
+        """A tenth of the steps and of the warmup and at most five seeds, under a name of its own: it shows every part
+        at work within minutes, and its verdict is about models that have hardly been trained."""
+
+        def shorter(recipe: Recipe) -> Recipe:
+            optimizer = dataclasses.replace(recipe.optimizer, warmup=recipe.optimizer.warmup // REHEARSAL_SHARE)
+            budget = Budget(max(2, recipe.budget.steps // REHEARSAL_SHARE), recipe.budget.batch)
+            return dataclasses.replace(recipe, optimizer=optimizer, budget=budget)
+
+        return self._map_recipes(shorter).replace(
+            name=f"{self.name}-quick", seeds=self.seeds[:REHEARSAL_SEEDS], rehearsal=True
+        )
+
+    def _map_recipes(self, change: Callable[[Recipe], Recipe]) -> "Study":
+        return self.replace(arms=tuple(dataclasses.replace(arm, recipe=change(arm.recipe)) for arm in self.arms))
+
+    def _check_margin(self) -> None:
+        if self.metric not in METRICS:
+            raise StudyError(
+                f"The study {self.name} has an unknown metric {self.metric!r}; choose from {', '.join(METRICS)}."
+            )
+        if not isinstance(self.margin, int | float) or not (self.margin > 0 and math.isfinite(self.margin)):
+            raise StudyError(
+                f"The study {self.name} needs a margin above zero, the smallest difference of its metric that matters; "
+                f"it was given {self.margin!r}."
+            )
+
+    def _check_seeds(self) -> None:
+        if not self.seeds:
+            raise StudyError(f"The study {self.name} has no seeds; give at least one, and three for any verdict.")
+        repeated = sorted({seed for seed in self.seeds if self.seeds.count(seed) > 1})
+        if repeated:
+            raise StudyError(
+                f"The seeds {', '.join(map(str, repeated))} are given more than once; each counts once only."
+            )
+        if min(self.seeds) < 0:
+            raise StudyError(f"Seeds are whole numbers from 0 up, but {min(self.seeds)} was given.")
+
+    def _check_arms(self) -> None:
+        names = [arm.name for arm in self.arms]
+        if len(set(names)) < len(names):
+            raise StudyError(f"Two arms of {self.name} have the same name: {', '.join(names)}.")
+        self.arm(self.baseline)
+        if len(names) < 2:
+            raise StudyError(
+                f"The study {self.name} has only its baseline {self.baseline!r}; name an arm to compare it with."
+            )
+
+    def _check_differences(self) -> None:
+        seen: dict[tuple[tuple[str, str], ...], str] = {}
+        for arm in self.arms:
+            differences = self.differences(arm)
+            undeclared = [key for key in differences if not _covered(key, self.varies)]
+            if undeclared:
+                raise StudyError(
+                    f"The arm {arm.name!r} differs from the baseline {self.baseline!r} in {', '.join(undeclared)}, which "
+                    f"the study does not list under varies ({', '.join(self.varies) or 'nothing'})."
+                )
+            twin = seen.setdefault(tuple(sorted(differences.items())), arm.name)
+            if twin != arm.name:
+                raise StudyError(
+                    f"The arms {twin!r} and {arm.name!r} have the same recipe, so they would be the same runs."
+                )
+
+    def _check_equal(self) -> None:
+        base = self.arm(self.baseline).recipe
+        for quantity, tolerance in self.equal:
+            if quantity not in QUANTITIES:
+                raise StudyError(f"{quantity!r} cannot be held equal; choose from {', '.join(QUANTITIES)}.")
+            wanted = QUANTITIES[quantity](base)
+            unequal = [
+                f"{arm.name} has {value:,}"
+                for arm in self.arms
+                if abs((value := QUANTITIES[quantity](arm.recipe)) - wanted) > tolerance * wanted
+            ]
+            if unequal:
+                raise StudyError(
+                    f"The study holds {quantity} equal within {tolerance:.1%} of {wanted:,} ({self.baseline}), but "
+                    f"{', '.join(unequal)}."
+                )
+
+
+def _covered(key: str, varies: tuple[str, ...]) -> bool:
+    return any(key == declared or key.startswith(f"{declared}.") for declared in varies)
