@@ -131,17 +131,8 @@ class _Table:
     def read(cls, frame: pd.DataFrame, snapshot: Mapping[str, Any]) -> "_Table":
         unknown = sorted(set(frame["status"]) - {COMPLETED, DIVERGED})
         assert not unknown, f"a run's status is {COMPLETED} or {DIVERGED}, got {unknown}"
-        columns = [
-            "arm",
-            "seed",
-            "status",
-            snapshot["metric"],
-            "diverged_at",
-            "corpus_sha256",
-            "recipe_version",
-            "tokens",
-        ]
-        columns += ["last_batch_loss", "val_window_sd"]
+        columns = ["arm", "seed", "status", snapshot["metric"], "diverged_at"]
+        columns += ["corpus_sha256", "recipe_version", "tokens", "last_batch_loss", "val_window_sd"]  # as Run has them
         cells = zip(*(frame[column].tolist() for column in columns), strict=True)
         runs = sorted(Run(arm, int(seed), status == COMPLETED, *rest) for arm, seed, status, *rest in cells)
         names = [arm["name"] for arm in snapshot["arms"]]

@@ -9,7 +9,8 @@ import io
 import math
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
@@ -42,7 +43,7 @@ STYLE: dict[str, Any] = {
     "ytick.labelsize": 9.5,
     "axes.edgecolor": FAINT,
     "grid.color": "#ececec",
-    "axes.unicode_minus": True,
+    "text.parse_math": False,  # a name is a name, with dollars too
     "svg.fonttype": "none",  # text stays text: it can be selected and read aloud
     "svg.hashsalt": "seedbed",
 }
@@ -54,7 +55,10 @@ def svg(figure: Figure, name: str, description: str) -> str:
     Every id is prefixed with `name`, so that several figures live in one page; a screen reader says `description`.
     """
     buffer = io.StringIO()
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(STYLE), warnings.catch_warnings():
+        warnings.filterwarnings(
+            "ignore", "Glyph .* missing"
+        )  # only measured here; the browser draws it, with its own fonts
         FigureCanvasSVG(figure).print_svg(buffer, metadata=PLAIN)
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
@@ -114,37 +118,29 @@ def seed_dots(runs: pd.DataFrame, arms: Sequence[ArmSummary], label: str, joined
     return figure
 
 
-def learning_curves(curves: pd.DataFrame, arms: Sequence[str], baselines: dict[str, float], label: str) -> Figure:
+def learning_curves(curves: pd.DataFrame, arms: Sequence[str], baselines: Mapping[str, float], label: str) -> Figure:
     """Mean loss over seeds by step, with the range over seeds as a band: the whole training, then its last half.
 
-    `curves` are those of completed runs. The trivial baselines are lines. Where there are held-out losses the training
-    loss (averaged over one twentieth of the run) is drawn fainter beneath them.
+    `curves` are those of completed runs. The trivial baselines are lines. The training loss (averaged over a twentieth
+    of the run) is drawn fainter and without a band, in the whole alone.
     """
     with _figure(5.4, rows=2) as (figure, (whole, late)):
-        end = int(curves["step"].max()) if len(curves) else 1
+        end = max(1, int(curves["step"].max())) if len(curves) else 1
         for axes, first in ((whole, 0), (late, end // 2)):
             for arm, look in zip(arms, looks(len(arms)), strict=True):
-                held_out = _over_seeds(curves, arm, "val_loss", first)
-                axes.plot(held_out.index, held_out["mean"], color=look["color"], ls=look["line"], lw=1.7, label=arm)
-                axes.fill_between(
-                    held_out.index, held_out["min"], held_out["max"], color=look["color"], alpha=0.16, lw=0
-                )
+                style = {"color": look["color"], "ls": look["line"]}
+                loss = _over_seeds(curves, arm, "val_loss", first)
+                axes.plot(loss.index, loss["mean"], **style, lw=1.7, label=arm)
+                axes.fill_between(loss.index, loss["min"], loss["max"], color=look["color"], alpha=0.16, lw=0)
                 if axes is whole:
-                    train = _over_seeds(curves, arm, "train_loss", first)
-                    axes.plot(train.index, train["mean"], color=look["color"], ls=look["line"], lw=0.8, alpha=0.65)
-            axes.set_xlim(first, max(end, 1))
+                    loss = _over_seeds(curves, arm, "train_loss", first)
+                    axes.plot(loss.index, loss["mean"], **style, lw=0.8, alpha=0.65)
+            axes.set_xlim(first, end)
             axes.set_ylabel(label)
         for name, level in baselines.items():
             whole.axhline(level, color=INK, lw=0.9, ls=":")
-            whole.annotate(
-                f"{name} {level:.2f}",
-                (end, level),
-                (-2, 2),
-                textcoords="offset points",
-                ha="right",
-                va="bottom",
-                size=8.5,
-            )
+            place = {"textcoords": "offset points", "ha": "right", "va": "bottom", "size": 8.5}
+            whole.annotate(f"{name} {level:.2f}", (end, level), (-2, 2), **place)
         late.set_xlabel("training step")
         late.set_title("the last half, held-out loss only", loc="left")
         if arms:

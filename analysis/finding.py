@@ -1,5 +1,6 @@
 """The finding: a study's answer as a small Markdown file that is committed as the tool wrote it."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from analysis.compare import ArmSummary, Comparison
@@ -30,7 +31,7 @@ def markdown(material: Material) -> str:
         "## Verdict",
         "\n".join(f"- {_text(comparison.sentence)}" for comparison in analysis.comparisons),
         "\n".join(f"- Take care: {_text(alarm.sentence)}" for alarm in analysis.alarms),
-        _text(material.missing()),
+        _text(material.missing),
         f"Described, not compared: {listed(material.described)}." if material.described else "",
         "## Comparisons with the baseline",
         _comparisons(analysis.comparisons),
@@ -48,36 +49,16 @@ def markdown(material: Material) -> str:
 
 
 def _comparisons(comparisons: Sequence[Comparison]) -> str:
-    head = (
-        "arm",
-        "pairs",
-        "difference",
-        "95 % interval",
-        "90 % interval",
-        "p",
-        "p adjusted",
-        "verdict",
-        "seeds needed",
-    )
-    return _table(head, map(_comparison, comparisons))
+    head = "arm | pairs | difference | 95 % interval | 90 % interval | p | p adjusted | verdict | seeds needed"
+    return _table(head.split(" | "), map(_comparison, comparisons))
 
 
 def _comparison(c: Comparison) -> list[str]:
     error = error_of_mean(c.sd, c.n)
-    numbers = [
-        number(c.difference, error, signed=True),
-        span(c.interval95, error, signed=True),
-        span(c.interval90, error, signed=True),
-    ]
-    return [
-        c.arm,
-        str(c.n),
-        *numbers,
-        p_value(c.p_difference),
-        p_value(c.p_difference_adjusted),
-        c.verdict,
-        seeds_needed(c.seeds_needed),
-    ]
+    intervals = [span(interval, error, signed=True) for interval in (c.interval95, c.interval90)]
+    p = [p_value(c.p_difference), p_value(c.p_difference_adjusted)]
+    difference = number(c.difference, error, signed=True)
+    return [c.arm, str(c.n), difference, *intervals, *p, c.verdict, seeds_needed(c.seeds_needed)]
 
 
 def _arms(material: Material, arms: Sequence[ArmSummary]) -> str:
@@ -101,17 +82,9 @@ def _noise(material: Material) -> list[str]:
         held_out = [number(a.sd, error), span(a.sd_interval95, error)]
         batch = [number(a.batch_sd, batch_error), span(a.batch_sd_interval95, batch_error)]
         rows.append([a.arm, str(a.n), *held_out, *batch, number(a.expected_batch_sd, a.expected_batch_sd / 10)])
-    head = (
-        "arm",
-        "n",
-        "SD over seeds",
-        "95 % interval",
-        "SD of the last batch's loss",
-        "95 % interval",
-        "drawing one batch alone",
-    )
+    head = "arm | n | SD over seeds | 95 % interval | SD of the last batch | 95 % interval | drawing one batch alone"
     lines = [f"- {line}" for line in (*_detectable(noise, unit), *_false_alarms(noise))]
-    parts = [f"In {unit}.", _table(head, rows), "\n".join(lines)]
+    parts = [f"In {unit}.", _table(head.split(" | "), rows), "\n".join(lines)]
     if noise.shares:
         parts += [
             "Variance by source, as a share of the baseline's:",
@@ -154,8 +127,8 @@ def _made(material: Material) -> str:
         ("Versions", "; ".join(material.versions)),
         ("Device", listed(sorted(set(material.runs["device"])))),
         ("Corpus", f"{material.corpus}; SHA-256 `{s['corpus']['sha256']}`"),
-        ("Held equal", " ".join([*(equality.sentence for equality in material.equalities()), material.measured_equal])),
-        ("Trivial baselines", f"{material.best_trivial()} {s['unit']}"),
+        ("Held equal", " ".join([*(equality.sentence for equality in material.equalities), material.measured_equal])),
+        ("Trivial baselines", f"{material.trivial} {s['unit']}"),
         ("Cost", material.cost),
     ]
     return "\n".join(f"- {name}: {value}" for name, value in rows if value)
@@ -170,10 +143,10 @@ def _runs(material: Material) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [list(map(_text, head)), ["---"] * len(head), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(map(_text, cells)) + " |" for cells in lines)
 
 
 def _text(text: str) -> str:
-    """`text` on one line, with what Markdown or HTML would take for markup escaped."""
-    return " ".join(text.split()).replace("<", "&lt;").replace("|", "\\|")
+    """`text` on one line, with what would open an HTML tag or end a table's cell escaped."""
+    return re.sub(r"<(?=[a-zA-Z/!?])", "&lt;", " ".join(text.split())).replace("|", "\\|")

@@ -1,6 +1,6 @@
 """What is checked before any statistic: runs that must not be compared, and results that are too neat or too poor.
 
-A refusal is a ValueError that lists each offender. An alarm leaves the numbers standing and says what to look at next.
+A refusal is an UnfairError that lists each offender. An alarm leaves the numbers standing and says what to look at next.
 """
 
 from collections import Counter, defaultdict
@@ -21,6 +21,10 @@ NEAR = 0.01  # a mean loss this close to a trivial baseline has learned nothing 
 SHIFT = 0.05  # SD of the differences below this share of an arm's own SD: on healthy pairs (rho <= 0.8) under 1 %
 
 Losses = Mapping[str, Mapping[int, float]]  # arm -> seed -> final loss of a completed run
+
+
+class UnfairError(ValueError):
+    """Runs that must not be compared; the message lists each offender."""
 
 
 class Run(NamedTuple):
@@ -48,7 +52,7 @@ class Alarm:
 
 
 def refuse_unfair(runs: Sequence[Run], arms: Sequence[str], own_budgets: bool = False) -> None:
-    """Raise ValueError for runs that must not be compared, listing every offender.
+    """Raise UnfairError for runs that must not be compared, listing every offender.
 
     That is: an arm outside the study, a repeated (arm, seed), a completed run without a finite loss, or completed runs
     that differ in corpus, recipe version or training tokens. With `own_budgets` (the study varies the budget and says
@@ -56,26 +60,26 @@ def refuse_unfair(runs: Sequence[Run], arms: Sequence[str], own_budgets: bool = 
     """
     strangers = sorted({run.arm for run in runs} - set(arms))
     if strangers:
-        raise ValueError(
+        raise UnfairError(
             f"Runs of arms that are not in this study: {', '.join(strangers)}. Its arms: {', '.join(arms)}."
         )
     repeated = [key for key, count in Counter((run.arm, run.seed) for run in runs).items() if count > 1]
     if repeated:
         named = ", ".join(f"{arm} seed {seed}" for arm, seed in sorted(repeated))
-        raise ValueError(
+        raise UnfairError(
             f"More than one run of the same arm and seed: {named}. Keep one of each and give the command again."
         )
     completed = [run for run in runs if run.completed]
     broken = [run for run in completed if not isfinite(run.loss)]
     if broken:
-        raise ValueError(
+        raise UnfairError(
             f"Completed without a finite loss: {_named(broken)}. Train these runs again in an empty results folder."
         )
     offenders = _odd_ones(completed, "corpus_sha256") + _odd_ones(completed, "recipe_version")
     for group in [[run for run in completed if run.arm == arm] for arm in arms] if own_budgets else [completed]:
         offenders += _odd_ones(group, "tokens")
     if offenders:
-        raise ValueError(
+        raise UnfairError(
             "These runs cannot be compared with the rest: "
             + "; ".join(offenders)
             + ". Give the study's command again with an empty folder for --results, so that all runs are made alike."

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from analysis.compare import Analysis, analyse
-from analysis.records import COMPLETED, Records
+from analysis.records import COMPLETED, SNAPSHOT, RecordError, Records
 from analysis.wording import count, duration, listed, number, numbers, share
 
+FORMAT = 1
 REHEARSAL = (
     "This is a rehearsal, not a finding: it shows that everything works, with training too short and seeds too few "
     "to say anything about the question."
@@ -31,6 +32,8 @@ class Equality(NamedTuple):
     @property
     def sentence(self) -> str:
         """The declaration beside the measurement."""
+        if math.isnan(self.deviation):
+            return f"{self.what.capitalize()}: declared equal within {share(self.tolerance)}; not measured yet."
         if self.deviation == 0:
             measured = "the same in every arm"
         else:
@@ -54,6 +57,11 @@ class Material:
         """From a folder alone. Raises RecordError when it is no study's folder or a part of it is unreadable."""
         records = Records(folder)
         snapshot = records.snapshot()
+        if snapshot.get("format") != FORMAT:
+            raise RecordError(
+                f"{folder / SNAPSHOT} has format {snapshot.get('format')}, and this version reads format {FORMAT}. "
+                "Give the study's command again to write it anew."
+            )
         planned = [run["run_id"] for run in snapshot["runs"]]
         runs = records.runs(planned)
         return cls(snapshot, runs, records.curves(planned), analyse(runs, snapshot))
@@ -88,10 +96,14 @@ class Material:
         return f"{len(self.runs):,} of {count(len(self.plan), 'planned run')} recorded"
 
     @property
+    def completed(self) -> pd.DataFrame:
+        """The runs that have a loss."""
+        return self.runs[self.runs["status"] == COMPLETED]
+
+    @property
     def curves_of_completed(self) -> pd.DataFrame:
         """Curves without those of diverged runs, which would bend a mean wherever they stop."""
-        done = self.runs.loc[self.runs["status"] == COMPLETED, "run_id"]
-        return self.curves[self.curves["run_id"].isin(done)]
+        return self.curves[self.curves["run_id"].isin(self.completed["run_id"])]
 
     @property
     def cost(self) -> str:
@@ -144,7 +156,7 @@ class Material:
     @property
     def measured_equal(self) -> str:
         """What the completed runs themselves say that they share, as a sentence; empty when there are none."""
-        done = self.runs[self.runs["status"] == COMPLETED]
+        done = self.completed
         if done.empty:
             return ""
         steps, tokens = (
@@ -152,19 +164,21 @@ class Material:
         )
         return f"Measured: every completed run made {steps} steps over {tokens} training tokens of the same corpus."
 
+    @property
     def equalities(self) -> list[Equality]:
-        """Each declared equality beside what was measured in the runs (or, for parameters, counted in the plan)."""
+        """Each declared equality beside what completed runs measured (or, for parameters, the plan counted)."""
         baseline = self.snapshot["baseline"]
         result = []
         for what, tolerance in self.snapshot["equal"].items():
             measured = {arm["name"]: float(arm[what]) for arm in self.snapshot["arms"] if what in arm}
             if not measured and what in self.runs:
-                measured = self.runs.groupby("arm")[what].median().to_dict()
+                measured = self.completed.groupby("arm")[what].median().to_dict()
             against = {arm: value / measured[baseline] - 1 for arm, value in measured.items() if baseline in measured}
             farthest = max(against, key=lambda arm: abs(against[arm]), default=baseline)
             result.append(Equality(what, tolerance, farthest, against.get(farthest, math.nan)))
         return result
 
+    @property
     def methods(self) -> str:
         """The procedure as a paragraph for a paper."""
         s, others = self.snapshot, [comparison.arm for comparison in self.analysis.comparisons]
@@ -181,7 +195,7 @@ class Material:
             f"The outcome is {s['metric_name']} in {s['unit']} over the whole held-out text "
             f"({s['corpus']['held_out_tokens']:,} tokens); lower is better. "
             f"{listed(others) or 'No arm'} {'was' if len(others) < 2 else 'were each'} compared with the baseline "
-            f"{s['baseline']} (n = {n or 0} pairs) by a two-sided paired t test on the per-seed differences, reported "
+            f"{s['baseline']} (pairs: n = {n or 0}) by a two-sided paired t test on the per-seed differences, reported "
             "as their mean with a 95 % t interval, and for equivalence by two one-sided paired t tests (TOST) at 5 %, "
             f"that is, the 90 % interval inside a margin of ±{s['margin']:g} {s['unit']} that was fixed before any run "
             f"(reason: {s['margin_reason'].strip().rstrip('.')}). "
@@ -193,6 +207,7 @@ class Material:
             "compatible (Boschloo's exact test at 5 %)." + described
         )
 
+    @property
     def missing(self) -> str:
         """Which planned runs are not recorded, by arm, as a sentence; empty when none is missing."""
         lost = {
@@ -204,7 +219,8 @@ class Material:
         ]
         return f"Not recorded yet: {'; '.join(named)}. Give the same command again: only these run." if named else ""
 
-    def best_trivial(self) -> str:
+    @property
+    def trivial(self) -> str:
         """The trivial baselines in one line."""
         return listed([f"{name} {number(level, 0.05)}" for name, level in self.snapshot["baselines"].items()])
 

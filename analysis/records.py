@@ -190,14 +190,23 @@ def _check_ours(folder: Path) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write `path` so that a reader, or a crash at any moment, sees the old file or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write `path` so that a reader, or a crash at any moment, sees the old file or the new one.
+
+    Raises RecordError when the folder cannot be written or the disk is full; the old file stays.
+    """
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with open(scratch, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(scratch, path)
+    except OSError as error:
+        raise RecordError(
+            f"{path} cannot be written ({error.strerror}). Make room or choose another folder with --results; "
+            "what was recorded stays."
+        ) from None
     finally:
-        scratch.unlink(missing_ok=True)
+        if scratch.parent.is_dir():
+            scratch.unlink(missing_ok=True)

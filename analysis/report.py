@@ -8,7 +8,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -111,7 +111,7 @@ def _status(run: dict[str, Any]) -> str:
     return f"diverged at step {run['diverged_at']:.0f}" if run["status"] == DIVERGED else run["status"]
 
 
-def _lineage(snapshot: Any, run_id: str) -> Lineage:
+def _lineage(snapshot: Mapping[str, Any], run_id: str) -> Lineage:
     tracking = snapshot.get("tracking") or {}
     found = tracking.get("runs", {}).get(run_id, "")
     uri = str(tracking.get("uri", ""))

@@ -53,12 +53,11 @@ def p_value(p: float | None) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.{2 if p >= 0.1 else 3}f}"
 
 
-def share(value: float, places: int = 2, *, signed: bool = False) -> str:
+def share(value: float, places: int = 2) -> str:
     """A fraction as a percentage with at most `places` digits after the point."""
     if not math.isfinite(value):
         return NOTHING
-    text = f"{round(100 * value, places):{'+' if signed and value else ''}}"
-    return text.removesuffix(".0").replace("-", "−") + " %"
+    return f"{round(100 * value, places)}".removesuffix(".0").replace("-", "−") + " %"
 
 
 def roots(variance: Interval) -> Interval:
@@ -75,9 +74,9 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
-def count(n: int, noun: str, plural: str = "") -> str:
+def count(n: int, noun: str) -> str:
     """``1 run``, ``1,200 runs``."""
-    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+    return f"{n:,} {noun if n == 1 else noun + 's'}"
 
 
 def listed(items: list[str]) -> str:

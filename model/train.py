@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -99,12 +99,17 @@ class Progress:
     steps_total: int
 
 
-def train(members: Sequence[Member], corpus: Corpus, device: str = "cpu") -> list[Result]:
-    """Train every member to its end or its divergence; results in the order of `members`."""
-    generator = training(members, corpus, device)
+def train(
+    members: Sequence[Member],
+    corpus: Corpus,
+    device: str = "cpu",
+    report: Callable[[Progress], None] = lambda progress: None,
+) -> list[Result]:
+    """Train every member to its end or its divergence; results in the order of `members`. `report` hears of progress."""
+    slices = training(members, corpus, device)
     while True:
         try:
-            next(generator)
+            report(next(slices))
         except StopIteration as end:
             results: list[Result] = end.value
             return results

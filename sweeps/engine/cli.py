@@ -12,6 +12,7 @@ from typing import Annotated, Literal, NoReturn
 import tyro
 from rich.console import Console
 
+from analysis.guards import UnfairError
 from analysis.records import RecordError, Records
 from model.corpus import tang
 from model.corpus.text import Corpus, CorpusError, build_corpus, read_documents
@@ -22,7 +23,7 @@ from sweeps.engine.preview import show_plan
 from sweeps.engine.tracking import check_tracking_uri
 from sweeps.engine.study import Study, StudyError
 
-MISTAKES = (StudyError, CorpusError, RecordError, LaunchError)  # each says what a person can do about it
+MISTAKES = (StudyError, CorpusError, RecordError, LaunchError, UnfairError)  # each says what a person can do about it
 DEFAULT_STORE = "sqlite:///mlflow.db"
 
 

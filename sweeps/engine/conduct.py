@@ -39,6 +39,7 @@ class Conductor:
         self.source = commit_state(Path(__file__).parent)
         self.snapshot = make_snapshot(plan, corpus, command, self.source)
         self.run_ids = [run.run_id for run in plan.runs]
+        self.failed: list[str] = []  # runs that crashed in every try, with the reason
         self.versions = {name: importlib.metadata.version(name) for name in PACKAGES}
         self.versions["python"] = platform.python_version()
         recipes = {run.run_id: recipe_text(run.recipe) for run in plan.runs}
@@ -76,9 +77,9 @@ class Conductor:
                     runs = cohorts[cohort]
                     for run in runs:
                         self.lineage.failed(run.run_id, why)
-                    progress.lost(
-                        cohort, len(runs), ", ".join(f"{run.arm} seed {run.seed} failed: {why}" for run in runs)
-                    )
+                    told = [f"{run.arm} seed {run.seed} failed: {why}" for run in runs]
+                    self.failed += told
+                    progress.lost(cohort, len(runs), ", ".join(told))
 
                 launch(cohorts, self.corpus, device, Watch(progress.advanced, finished, failed))
         finally:
@@ -155,19 +156,32 @@ def conduct(
     study.open()
     if study.plan.missing:
         console.print(
-            f"{plan.study.name}: {len(study.plan.missing)} of {len(plan.runs)} runs to train, the rest is recorded. "
-            "Ctrl-C stops; the same command goes on."
+            f"{plan.study.name}: {len(study.plan.missing)} of {len(plan.runs)} runs to train. Ctrl-C stops, and the same "
+            "command goes on.",
+            soft_wrap=True,
         )
         study.train(device, address)
     path = study.report()
-    took = duration(time.monotonic() - started)
     console.print(f"Report: {path}", soft_wrap=True)
     console.print(f"Lineage: {study.lineage.reference['uri']} (make ui opens it)", soft_wrap=True)
-    if not (missing := study.missing()):
-        console.print(f"All {len(plan.runs)} runs are recorded. From start to verdict: {took}.")
+    return _close(study, duration(time.monotonic() - started))
+
+
+def _close(study: Conductor, took: str) -> int:
+    """Say how the study stands, and give the exit code for it."""
+    total, missing = len(study.plan.runs), study.missing()
+    if not missing:
+        study.console.print(f"All {total} runs are recorded. From start to verdict: {took}.")
         return 0
-    console.print(f"{missing} of {len(plan.runs)} runs are not recorded after {took}; the same command trains them.")
-    return 1
+    for line in study.failed:
+        study.console.print(line, soft_wrap=True)
+    how = "Stopped" if missing > len(study.failed) else "Finished with failures"
+    study.console.print(
+        f"{how} after {took}: {total - missing} of {total} runs are recorded, and the same command trains the other "
+        f"{missing}.",
+        soft_wrap=True,
+    )
+    return STOPPED if missing > len(study.failed) else 1
 
 
 def _ending(run: Run, result: Result) -> str:

@@ -67,6 +67,8 @@ class Lineage:
             points = curves[curves["run_id"] == row["run_id"]].to_dict("records")
             if not self._attempt(functools.partial(self._log, row=row, curves=points)):
                 return
+        if self._source.diff:  # last: artifacts may need rights or packages that runs do not
+            self._attempt(self._attach_diff)
 
     def record(self, row: Mapping[str, Any], curves: Sequence[Mapping[str, Any]]) -> None:
         """Send one run that has just been recorded: its row (RUNS) and its curves (CURVES)."""
@@ -93,16 +95,15 @@ class Lineage:
     def _describe_parent(self, connection: Connection) -> None:
         snapshot = self._snapshot
         tags = {
-            "mlflow.source.name": snapshot["command"],
-            "mlflow.source.type": "LOCAL",
             "seedbed.metric": snapshot["metric"],
             "seedbed.margin": snapshot["margin"],
             "seedbed.baseline": snapshot["baseline"],
             "seedbed.corpus_sha256": snapshot["corpus"]["sha256"],
         }
         connection.tag(connection.parent, tags | self._source_tags(self._source.commit))
-        if self._source.diff:
-            connection.client.log_text(connection.parent, self._source.diff, f"uncommitted-{self._diff_hash[:12]}.diff")
+
+    def _attach_diff(self, connection: Connection) -> None:
+        connection.client.log_text(connection.parent, self._source.diff, f"uncommitted-{self._diff_hash[:12]}.diff")
 
     def _log(self, connection: Connection, row: Mapping[str, Any], curves: Sequence[Mapping[str, Any]]) -> None:
         names = ("study", "status", "device", "corpus_sha256", "recipe_version", "versions")
@@ -115,21 +116,19 @@ class Lineage:
         connection.log(row, curves, self._recipes.get(row["run_id"], {}), tags)
 
     def _finish_parent(self, connection: Connection) -> None:
-        folder = self._records.folder
-        for path in (folder / name for name in _ARTIFACTS):
-            if path.is_file():
-                connection.client.log_artifact(connection.parent, str(path))
-        tags: dict[str, object] = {}
+        folder, known = self._records.folder, connection.children
+        done = sum(run_id in known and known[run_id].finished for run_id in self._planned)
+        tags: dict[str, object] = {"seedbed.runs": f"{done} of {len(self._planned)}"}
         if (folder / "finding.md").is_file():
-            tags["mlflow.note.content"] = (folder / "finding.md").read_text()
+            tags["mlflow.note.content"] = (folder / "finding.md").read_text()  # the page of the run shows it
         if (folder / "verdict.json").is_file():
             comparisons = json.loads((folder / "verdict.json").read_text())["comparisons"]
             tags["seedbed.verdict"] = "; ".join(f"{one['arm']}: {one['verdict']}" for one in comparisons)
-        known = connection.children
-        done = sum(run_id in known and known[run_id].finished for run_id in self._planned)
-        tags["seedbed.runs"] = f"{done} of {len(self._planned)}"
         connection.tag(connection.parent, tags)
         connection.client.set_terminated(connection.parent, "FINISHED" if done == len(self._planned) else "KILLED")
+        for path in (folder / name for name in _ARTIFACTS):
+            if path.is_file():
+                connection.client.log_artifact(connection.parent, str(path))
 
     @functools.cached_property
     def _diff_hash(self) -> str:
@@ -137,6 +136,7 @@ class Lineage:
 
     def _source_tags(self, commit: str | None) -> dict[str, object]:
         tags = _commit_tags(commit) | {"seedbed.uncommitted": str(self._source.uncommitted).lower()}
+        tags |= {"mlflow.source.name": self._snapshot["command"], "mlflow.source.type": "LOCAL"}
         if self._source.diff:
             tags["seedbed.diff_sha256"] = self._diff_hash
         if self._source.untracked:
@@ -166,6 +166,7 @@ class Lineage:
                     f"recorded in {self._records.folder}, and the next start sends what is missing."
                 )
             return False
+        self._retry_at = 0.0
         return True
 
     def _remember(self, connection: Connection) -> None:
@@ -187,5 +188,7 @@ def _reason(error: BaseException, handled: BaseException | None) -> str:
     root = error
     while (below := root.__cause__ or root.__context__) is not None and below is not handled:
         root = below
-    words = getattr(root, "strerror", None) or str(root).partition("\n")[0] or type(root).__name__
+    words = str(root).partition("\n")[0] or type(root).__name__
+    if isinstance(root, OSError) and root.strerror:
+        words = f"{root.strerror}: {root.filename}" if root.filename else root.strerror
     return re.sub(r"://\S*@", "://", textwrap.shorten(words, 200, placeholder=" …")).rstrip(".")

@@ -203,6 +203,7 @@ def _resolve(uri: str) -> tuple[str, Path | None]:
 def _check_database(database: Path) -> None:
     with closing(sqlite3.connect(database, timeout=SECONDS, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
+        connection.execute("CREATE TABLE seedbed_probe (x)")  # a read-only file lets a transaction begin
         connection.execute("ROLLBACK")
 
 
@@ -212,7 +213,8 @@ def _experiment(client: Any, address: str, database: Path | None, study: str) ->
         # A server decides where artifacts lie; a bare database does not, and MLflow's default would be ./mlruns.
         bare = _scheme(address) in _DATABASES
         root = (database.parent if database else Path.cwd()) / "mlartifacts" / study
-        return str(client.create_experiment(study, artifact_location=root.as_uri() if bare else None))
+        tags = {"mlflow.experimentKind": "custom_model_development"}  # else its pages open on language-model traces
+        return str(client.create_experiment(study, root.as_uri() if bare else None, tags))
     if found.lifecycle_stage == "deleted":
         restore = f"mlflow experiments restore --experiment-id {found.experiment_id}"
         raise ValueError(f"its experiment {study!r} was deleted there; bring it back with `{restore}`")

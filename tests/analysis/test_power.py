@@ -37,8 +37,9 @@ def test_equivalence_margin_at_80_percent_power_is_the_known_table(n, margin):
 @pytest.mark.parametrize("alpha", [0.05, 0.01])
 def test_difference_power_is_statsmodels(n, effect, alpha):
     expected = TTestPower().power(effect, n, alpha, alternative="two-sided")
-    expected = 1.0 if np.isnan(expected) else expected  # statsmodels has NaN where a tail vanishes
-    assert difference_power(n, 2.0, -2.0 * effect, alpha) == pytest.approx(expected, abs=1e-9)
+    found = difference_power(n, 2.0, -2.0 * effect, alpha)
+    # statsmodels has NaN where the tail below the critical value vanishes
+    assert found > 1 - 1e-8 if np.isnan(expected) else found == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,9 @@ def test_fewest_seeds_reach_the_power_and_one_fewer_does_not(ratio, alpha):
 def test_a_plan_is_a_range_above_what_is_there_and_wider_for_more_arms(n, sd, arms):
     low, high = seeds_needed(sd, n, 0.02, 0.05 / arms)
     assert min(max(n + 1, 3), SEEDS_CAP) <= low <= high <= SEEDS_CAP
-    assert seeds_needed(sd, n, 0.02, 0.05) <= (low, high)
+    alone = seeds_needed(sd, n, 0.02, 0.05)
+    assert alone[0] <= low
+    assert alone[1] <= high
 
 
 def test_the_plan_of_a_hopeless_study_stops_at_the_cap():

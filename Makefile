@@ -1,0 +1,58 @@
+# The commands of this project. Each sets up what it needs first; setting up again costs nothing.
+
+PYTHON ?= python3
+BIN := .venv/bin
+STARTED := $(shell date +%s)
+RESULTS ?= results
+TRACKING ?= sqlite:///mlflow.db
+
+.PHONY: help setup sweep rehearsal test lint ui findings benchmark constraints clean
+
+help: ## show these lines
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1	\2/' | expand -t 18
+
+setup: .venv/ready ## make .venv with the pinned packages
+
+# Written last, so that a set-up that was interrupted is made again.
+.venv/ready: constraints.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "This needs Python 3.11 or newer; install it, or name one: make PYTHON=/path/to/python3.11 ..."; exit 2; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+rehearsal: .venv/ready ## the main job in about 3 minutes: every part at work, nothing found out
+	$(BIN)/python sweeps/ffn_ratio.py --preset quick
+	@$(took)
+
+sweep: .venv/ready ## the main job: three ways to spend parameters, ten seeds each, a verdict
+	$(BIN)/python sweeps/ffn_ratio.py --seeds 10
+	@$(took)
+
+test: .venv/ready lint ## check style and types, run the tests
+	$(BIN)/python -m pytest
+
+lint: .venv/ready
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check .
+	$(BIN)/mypy
+
+ui: .venv/ready ## open the MLflow UI on http://127.0.0.1:5000
+	MLFLOW_DISABLE_TELEMETRY=true $(BIN)/mlflow ui --backend-store-uri $(TRACKING) --host 127.0.0.1 --port 5000
+
+findings: .venv/ready ## write the reports of finished studies again and copy their findings to docs/findings
+	for study in ffn_ratio noise_floor; do \
+		$(BIN)/python -m analysis.report $(RESULTS)/$$study && cp $(RESULTS)/$$study/finding.md docs/findings/$$study.md || exit; \
+	done
+
+benchmark: .venv/ready ## this project's training speed beside a plain loop and the machine's matrix products
+	$(BIN)/python benchmarks/throughput.py
+
+constraints: .venv/ready ## pin the versions that are installed now
+	{ head -n 1 constraints.txt; $(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu//'; } > constraints.new
+	mv constraints.new constraints.txt
+
+clean: ## remove the environment; results stay
+	rm -rf .venv *.egg-info
+
+took = s=$$(( $$(date +%s) - $(STARTED) )); echo "From the command to the verdict, set-up included: $$((s / 60)) min $$((s % 60)) s."

@@ -1,0 +1,117 @@
+"""The finding: small, complete, and every number of it comes from the analysis or the records."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.compare import analyse
+from analysis.finding import markdown
+from analysis.material import REHEARSAL, Material
+from analysis.records import CURVES
+
+MEANS = {"128x256": 4.15, "96x552": 4.10, "112x392": 4.155}
+
+
+@pytest.fixture
+def material(snapshot: dict[str, Any], make_runs: Callable[..., pd.DataFrame]) -> Callable[..., Material]:
+    def make(seeds: list[int] | None = None, **options: Any) -> Material:
+        runs = make_runs(snapshot, MEANS, 0.02, np.random.default_rng(7), seeds=seeds, **options)
+        return Material(snapshot, runs, CURVES.empty_table().to_pandas(), analyse(runs, snapshot))
+
+    return make
+
+
+def rows_after(text: str, heading: str) -> list[list[str]]:
+    """Cells of the first table after `heading`, without its head."""
+    lines = text.split(f"\n## {heading}\n", 1)[1].splitlines()
+    table = [
+        line
+        for line in lines[: next((i for i, line in enumerate(lines) if line.startswith("## ")), None)]
+        if line.startswith("|")
+    ]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table[2:]]
+
+
+def test_every_run_of_the_plan_is_there_with_its_loss(material: Callable[..., Material]) -> None:
+    made = material(seeds=list(range(9)), diverged=[("96x552", 4)])
+    text = markdown(made)
+    cells = [cell for row in rows_after(text, "Runs") for cell in row[1:]]
+    expected = {
+        run.run_id: f"{run.val_loss:.4f}" if run.status == "completed" else "diverged" for run in made.runs.itertuples()
+    }
+    for run in made.snapshot["runs"]:
+        assert f"{expected.get(run['run_id'], 'missing')} `{run['run_id']}`" in cells
+    assert len(cells) == 30
+    assert "Not recorded yet: 128x256, seed 9; 96x552, seed 9; 112x392, seed 9." in text
+
+
+def test_it_says_what_a_reader_must_know(material: Callable[..., Material]) -> None:
+    made = material()
+    text, s = markdown(made), made.snapshot
+    assert text.startswith("# ffn_ratio\n")
+    for comparison in made.analysis.comparisons:
+        assert comparison.sentence in text
+    for part in (
+        s["question"],
+        s["command"],
+        s["commit"],
+        s["corpus"]["sha256"],
+        "torch 2.13.0",
+        "30 runs, 15 min of computing",
+    ):
+        assert part in text
+    assert len(text.splitlines()) <= 150
+    assert "nan" not in text
+    assert "Rehearsal" not in text
+
+
+def test_comparisons_are_rounded_by_their_standard_error(material: Callable[..., Material]) -> None:
+    made = material()
+    first, comparison = rows_after(markdown(made), "Comparisons with the baseline")[0], made.analysis.comparisons[0]
+    assert first[:2] == ["96x552", "10"]
+    assert float(first[2].replace("−", "-")) == pytest.approx(comparison.difference, abs=0.0005)
+    low, high = (float(end) for end in first[3].strip("[]").replace("−", "-").split(","))
+    assert (low, high) == pytest.approx((comparison.interval95.low, comparison.interval95.high), abs=0.0005)
+
+
+def test_rehearsal_is_the_first_thing_after_the_question(
+    material: Callable[..., Material], snapshot: dict[str, Any]
+) -> None:
+    made = material()
+    snapshot["rehearsal"] = True
+    assert f"> **Rehearsal.** {REHEARSAL}" in markdown(made).splitlines()[:6]
+
+
+def test_nothing_recorded_is_said_in_words(material: Callable[..., Material]) -> None:
+    text = markdown(material(seeds=[]))
+    assert "Cost: nothing yet" in text
+    assert text.count("undecided") >= 2
+    assert "nan" not in text
+
+
+def test_uncommitted_changes_are_told(material: Callable[..., Material], snapshot: dict[str, Any]) -> None:
+    made = material()
+    snapshot["uncommitted"] = True
+    assert "Commit: abc123 with uncommitted changes" in markdown(made)
+    snapshot["commit"] = None
+    assert "Commit: no commit was recorded" in markdown(made)
+
+
+def test_markup_in_a_text_stays_text(material: Callable[..., Material], snapshot: dict[str, Any]) -> None:
+    made = material()
+    snapshot["question"] = "Is a | b\nsmaller <script>?"
+    assert "**Question.** Is a \\| b smaller &lt;script>?" in markdown(made)
+
+
+def test_noise_of_a_recipe_against_itself(material: Callable[..., Material]) -> None:
+    made = material()
+    made.snapshot["arms"][2]["replicate"] = True
+    made.snapshot["arms"][2]["differences"] = {}
+    made.snapshot["arms"][1]["differences"] = {"streams.init": "0"}
+    text = markdown(Material(made.snapshot, made.runs, made.curves, analyse(made.runs, made.snapshot)))
+    assert "The recipe against itself, 20 losses" in text
+    assert "| 96x552 | init | 10 |" in text
+    assert "Described, not compared: 96x552." in text

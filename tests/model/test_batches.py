@@ -1,0 +1,43 @@
+import numpy as np
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.batches import IGNORED, evaluation_batches, training_batch
+
+STREAM = np.arange(1000)
+
+
+def test_a_batch_is_a_function_of_seed_and_step() -> None:
+    first, again = (training_batch(STREAM, 8, 4, seed=3, step=7) for _ in range(2))
+    assert torch.equal(first.inputs_BT, again.inputs_BT)
+    for seed, step in ((4, 7), (3, 8), (7, 3)):
+        assert not torch.equal(first.inputs_BT, training_batch(STREAM, 8, 4, seed, step).inputs_BT)
+
+
+def test_targets_are_the_next_tokens() -> None:
+    batch = training_batch(STREAM, 8, 4, seed=0, step=0)
+    assert torch.equal(batch.targets_BT, batch.inputs_BT + 1)
+    assert batch.inputs_BT.shape == (4, 8)
+
+
+def test_every_window_can_come_and_none_leaves_the_stream() -> None:
+    """A stream of 12 tokens has 4 windows of 8 + 1; all of them turn up, equally often within 5 standard errors."""
+    starts = np.concatenate(
+        [training_batch(np.arange(12), 8, 32, seed=0, step=step).inputs_BT[:, 0].numpy() for step in range(200)]
+    )
+    counts = np.bincount(starts, minlength=4)
+    assert len(counts) == 4
+    assert np.abs(counts - 1600).max() < 5 * np.sqrt(6400 * 0.25 * 0.75)
+
+
+@given(length=st.integers(2, 200), context=st.integers(2, 20), batch=st.integers(1, 7))
+def test_evaluation_scores_every_token_but_the_first_once(length: int, context: int, batch: int) -> None:
+    stream = np.arange(length)
+    batches = evaluation_batches(stream, context, batch)
+    targets = torch.cat([b.targets_BT.flatten() for b in batches])
+    inputs = torch.cat([b.inputs_BT.flatten() for b in batches])
+    scored = targets != IGNORED
+    assert torch.equal(targets[scored], torch.arange(1, length))
+    assert torch.equal(inputs[scored] + 1, targets[scored])
+    assert all(b.inputs_BT.shape[1] == context and b.inputs_BT.shape[0] <= batch for b in batches)

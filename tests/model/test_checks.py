@@ -1,0 +1,71 @@
+"""The checks before training must catch what they are for, so each is shown a model with its fault."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from model.batches import Batch
+from model.checks import CheckError, check_before_training
+from model.parts.block import PostNorm
+from model.transformer import ModelConfig
+
+CONFIG = ModelConfig(layers=2, d_model=16, context=8, vocabulary=50)
+
+
+@pytest.fixture
+def batch() -> Batch:
+    tokens = torch.randint(0, 50, (4, 9), generator=torch.Generator().manual_seed(0))
+    return Batch(tokens[:, :-1], tokens[:, 1:])
+
+
+class Broken(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.healthy = CONFIG.build(seed=0)
+
+
+class SeesTheFuture(Broken):
+    def forward(self, tokens_BT: Tensor) -> Tensor:
+        logits: Tensor = self.healthy(tokens_BT)
+        return logits + 1e-3 * logits.roll(-1, dims=1)
+
+
+class Deaf(Broken):
+    def forward(self, tokens_BT: Tensor) -> Tensor:
+        return self.healthy(torch.zeros_like(tokens_BT))  # type: ignore[no-any-return]
+
+
+class Confident(Broken):
+    def forward(self, tokens_BT: Tensor) -> Tensor:
+        return 100 * self.healthy(tokens_BT)  # type: ignore[no-any-return]
+
+
+class Overflowing(Broken):
+    def forward(self, tokens_BT: Tensor) -> Tensor:
+        return self.healthy(tokens_BT) / 0  # type: ignore[no-any-return]
+
+
+class Short(Broken):
+    def forward(self, tokens_BT: Tensor) -> Tensor:
+        return self.healthy(tokens_BT)[:, :-1]  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (SeesTheFuture, "sees its future"),
+        (Deaf, "does not change the output there"),
+        (Confident, "the loss before training"),
+        (Overflowing, "the loss before training"),
+        (Short, "shape"),
+    ],
+)
+def test_a_faulty_model_is_caught(model: type[nn.Module], message: str, batch: Batch) -> None:
+    with pytest.raises(CheckError, match=message):
+        check_before_training(model(), CONFIG, batch)
+
+
+@pytest.mark.parametrize("config", [CONFIG, ModelConfig(layers=1), ModelConfig(layers=1, placement=PostNorm())])
+def test_healthy_models_pass(config: ModelConfig, batch: Batch) -> None:
+    for seed in range(3):
+        check_before_training(config.build(seed), config, batch)

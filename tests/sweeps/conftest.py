@@ -1,0 +1,68 @@
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+HERE = Path(__file__).parent
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A text file of forty documents in ten letters, each mostly followed by the next."""
+    rng = np.random.default_rng(0)
+    documents = []
+    for _ in range(40):
+        letters = [int(rng.integers(10))]
+        while len(letters) < 60:
+            letters.append((letters[-1] + 1) % 10 if rng.random() < 0.9 else int(rng.integers(10)))
+        documents.append("".join("abcdefghij"[i] for i in letters))
+    path = tmp_path_factory.mktemp("text") / "letters.txt"
+    path.write_text("\n\n".join(documents))
+    return path
+
+
+@pytest.fixture(scope="session")
+def tiny() -> ModuleType:
+    """The module tests/sweeps/tiny.py."""
+    spec = importlib.util.spec_from_file_location("tiny", HERE / "tiny.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def run(tmp_path: Path, text: Path) -> Run:
+    """Run the tiny study in `tmp_path` as a person would: ``run("--seeds", "3")``; `env` adds variables."""
+
+    def run_study(*options: str, study: Path = HERE / "tiny.py", env: dict[str, str] | None = None):  # type: ignore[no-untyped-def]
+        return subprocess.run(
+            [sys.executable, str(study), "--corpus", str(text), *options],
+            cwd=tmp_path,
+            env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "100"} | (env or {}),
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    return run_study
+
+
+@pytest.fixture
+def verdicts(tmp_path: Path) -> Callable[[], dict[str, str]]:
+    """Arm -> verdict as ``results/tiny/verdict.json`` has them."""
+
+    def read() -> dict[str, str]:
+        found = json.loads((tmp_path / "results" / "tiny" / "verdict.json").read_text())
+        return {comparison["arm"]: comparison["verdict"] for comparison in found["comparisons"]}
+
+    return read

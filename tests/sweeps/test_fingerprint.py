@@ -1,0 +1,76 @@
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from model.optimizer import AdamW
+from model.parts.norm import RMSNorm
+from model.seeding import Follow, Streams
+from model.train import Recipe
+from model.transformer import ModelConfig
+from sweeps.engine.fingerprint import flatten, recipe_text, run_id
+
+SHA = "ab" * 32
+
+
+def test_every_setting_is_in_the_text() -> None:
+    text = recipe_text(Recipe())
+    assert text["model.d_model"] == "128"
+    assert text["model.norm"] == "LayerNorm"
+    assert text["model.norm.eps"] == "1e-05"
+    assert text["optimizer.betas"] == "(0.9, 0.95)"
+    assert text["streams.order.offset"] == "0"
+    assert len(text) == 25
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Recipe(model=ModelConfig(layers=11)),
+        Recipe(model=ModelConfig(norm=RMSNorm())),
+        Recipe(optimizer=AdamW(learning_rate=3e-3 + 1e-15)),
+        Recipe(streams=Streams(init=Follow(1))),
+    ],
+)
+def test_any_change_is_another_run(other: Recipe) -> None:
+    assert run_id(other, SHA, 0) != run_id(Recipe(), SHA, 0)
+
+
+def test_text_and_seed_are_part_of_the_identity() -> None:
+    ids = {run_id(Recipe(), sha, seed) for sha in (SHA, "cd" * 32) for seed in (0, 1)}
+    assert len(ids) == 4
+    assert all(len(i) == 16 and int(i, 16) >= 0 for i in ids)
+
+
+def test_the_identity_is_the_same_in_another_process() -> None:
+    """Whatever the hash seed: records made yesterday must be found today."""
+    code = (
+        "from model.train import Recipe; from sweeps.engine.fingerprint import run_id; "
+        f"print(run_id(Recipe(), {SHA!r}, 7))"
+    )
+    for hash_seed in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONHASHSEED": hash_seed}, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.strip() == run_id(Recipe(), SHA, 7)
+
+
+def test_the_identity_does_not_change_between_versions() -> None:
+    """Pinned: changing it would make every recorded run unknown. Raise RECIPE_VERSION instead when training changes."""
+    assert run_id(Recipe(), SHA, 0) == "PINNED"
+
+
+def test_values_without_a_stable_text_are_refused() -> None:
+    @dataclass(frozen=True)
+    class Part:
+        function: Any
+
+    for value in (lambda x: x, object(), [1, 2], {"a": 1}, ModelConfig):
+        with pytest.raises(ValueError, match=r"part\.function is a .* no stable text"):
+            flatten({"part": None} and Part(value), "part")
+
+
+def test_numbers_that_print_alike_stay_apart() -> None:
+    assert flatten(replace(AdamW(), weight_decay=1), "o") != flatten(replace(AdamW(), weight_decay=1.0), "o")

@@ -1,0 +1,41 @@
+"""Golden plans: what each study trains, line by line, so that a review shows which experiments a change alters.
+
+After an intended change: ``python tests/sweeps/test_golden.py`` writes them again.
+"""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from model import counting
+from sweeps.engine.fingerprint import recipe_text
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+STUDIES = ("ffn_ratio", "noise_floor")
+
+
+def resolved(name: str) -> str:
+    study = importlib.import_module(f"sweeps.{name}").study()
+    lines = [
+        f"question: {study.question}",
+        f"metric: {study.metric}, margin {study.margin:g}, baseline {study.baseline}",
+    ]
+    lines.append(f"seeds: {', '.join(map(str, study.seeds))}")
+    for arm in study.arms:
+        lines += [
+            "",
+            f"[{arm.name}] {counting.parameters(arm.recipe.model).total:,} parameters, {arm.recipe.tokens:,} tokens",
+        ]
+        lines += [f"{key}: {text}" for key, text in sorted(recipe_text(arm.recipe).items())]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_plan_is_the_golden_one(name: str) -> None:
+    assert resolved(name) == (GOLDEN / f"{name}.txt").read_text()
+
+
+if __name__ == "__main__":
+    for study_name in STUDIES:
+        (GOLDEN / f"{study_name}.txt").write_text(resolved(study_name))

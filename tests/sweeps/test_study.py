@@ -1,0 +1,136 @@
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from model.optimizer import AdamW
+from model.parts.feedforward import GELUFeedForward
+from model.parts.norm import RMSNorm
+from model.seeding import Fixed, Follow, Streams
+from model.train import Budget, Recipe
+from model.transformer import ModelConfig
+from sweeps import ffn_ratio, noise_floor
+from sweeps.engine.cli import parse_seeds
+from sweeps.engine.study import Arm, Study, StudyError
+
+BASE = Recipe(model=ModelConfig(layers=1))
+WIDE = replace(BASE, model=replace(BASE.model, feedforward=GELUFeedForward(512)))
+
+
+def make(**changes: Any) -> Study:
+    settings = {
+        "name": "example",
+        "question": "Does width help?",
+        "arms": (Arm("base", BASE, "as is"), Arm("wide", WIDE, "wider")),
+        "baseline": "base",
+        "varies": ("model.feedforward",),
+        "margin": 0.02,
+        "margin_reason": "a test",
+    }
+    return Study(**(settings | changes))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("margin", [0, -0.01, None, math.nan, math.inf, "0.02"])
+def test_a_margin_is_needed(margin: object) -> None:
+    with pytest.raises(StudyError, match="needs a margin above zero"):
+        make(margin=margin)
+
+
+def test_seeds() -> None:
+    with pytest.raises(StudyError, match="has no seeds"):
+        make(seeds=())
+    with pytest.raises(StudyError, match="seeds 1, 4 are given more than once"):
+        make(seeds=(4, 1, 1, 2, 4))
+    with pytest.raises(StudyError, match="from 0 up"):
+        make(seeds=(-1, 0))
+
+
+def test_an_undeclared_difference_is_refused_and_every_offender_named() -> None:
+    sneaky = replace(WIDE, model=replace(WIDE.model, norm=RMSNorm()), optimizer=AdamW(learning_rate=1e-3))
+    with pytest.raises(StudyError, match=r"'sneaky' differs .* in model\.norm, optimizer\.learning_rate, which"):
+        make(arms=(Arm("base", BASE, ""), Arm("sneaky", sneaky, "")))
+
+
+def test_a_declared_beginning_does_not_cover_another_key() -> None:
+    with pytest.raises(StudyError, match=r"model\.feedforward\.d_ff"):
+        make(varies=("model.feed", "model.feedforward.d"))
+
+
+def test_unequal_parameters_are_refused() -> None:
+    with pytest.raises(StudyError, match=r"holds parameters equal within 2\.0% of 293,.* but wide has 359,"):
+        make(equal=(("parameters", 0.02),))
+    with pytest.raises(StudyError, match="'flops' cannot be held equal"):
+        make(equal=(("flops", 0.02),))
+
+
+def test_unequal_tokens_are_refused_unless_released() -> None:
+    longer = replace(BASE, budget=Budget(steps=2400))
+    arms = (Arm("base", BASE, ""), Arm("longer", longer, ""))
+    with pytest.raises(StudyError, match="holds tokens equal"):
+        make(arms=arms, varies=("budget.steps",))
+    assert make(arms=arms, varies=("budget.steps",), equal=()).arms == arms
+
+
+def test_arms_must_be_apart() -> None:
+    with pytest.raises(StudyError, match="same name"):
+        make(arms=(Arm("base", BASE, ""), Arm("base", WIDE, "")))
+    with pytest.raises(StudyError, match="have the same recipe"):
+        make(arms=(Arm("base", BASE, ""), Arm("twin", BASE, "")))
+    with pytest.raises(StudyError, match="only its baseline"):
+        make(arms=(Arm("base", BASE, ""),))
+
+
+def test_an_unknown_arm_suggests_the_nearest() -> None:
+    with pytest.raises(StudyError, match="no arm 'wid'; did you mean 'wide'"):
+        make().with_arms(("wid",))
+    with pytest.raises(StudyError, match="its arms are base, wide"):
+        make(baseline="zzz")
+    assert [arm.name for arm in make().with_arms(("wide",)).arms] == ["base", "wide"]
+
+
+def test_an_unknown_metric_is_refused() -> None:
+    with pytest.raises(StudyError, match="unknown metric 'accuracy'"):
+        make(metric="accuracy")
+
+
+def test_replicates_are_told_from_other_arms() -> None:
+    arms = {
+        "base": Streams(),
+        "again": Streams(Follow(100), Follow(100)),
+        "init": Streams(order=Fixed(0)),
+    }
+    study = make(
+        arms=tuple(Arm(name, replace(BASE, streams=streams), "") for name, streams in arms.items()), varies=("streams",)
+    )
+    assert [study.is_replicate(arm) for arm in study.arms] == [False, True, False]
+
+
+def test_steps_and_rehearsal_make_other_runs() -> None:
+    study = make()
+    assert {arm.recipe.budget.steps for arm in study.with_steps(300).arms} == {300}
+    with pytest.raises(ValueError, match="A warmup of 100 updates leaves nothing of 50 steps"):
+        study.with_steps(50)
+    rehearsal = study.as_rehearsal()
+    assert rehearsal.rehearsal
+    assert rehearsal.name == "example-quick"
+    assert rehearsal.seeds == (0, 1, 2, 3, 4)
+    assert {(arm.recipe.budget.steps, arm.recipe.optimizer.warmup) for arm in rehearsal.arms} == {(120, 10)}
+
+
+@pytest.mark.parametrize(("given", "seeds"), [("3", (0, 1, 2)), ("3,5,8", (3, 5, 8)), ("7, 2,", (7, 2)), ("0", ())])
+def test_seeds_on_the_command_line(given: str, seeds: tuple[int, ...]) -> None:
+    assert parse_seeds(given) == seeds
+
+
+@pytest.mark.parametrize("given", ["", "ten", "1.5", "-3", "1;2", "1,,2"])
+def test_seeds_that_are_none(given: str) -> None:
+    with pytest.raises(StudyError, match="--seeds takes a number"):
+        parse_seeds(given)
+
+
+@pytest.mark.parametrize("module", [ffn_ratio, noise_floor])
+def test_the_studies_can_be_asked(module: Any) -> None:
+    study = module.study()
+    assert study.name == module.__name__.rsplit(".", 1)[-1]
+    assert study.as_rehearsal().rehearsal
