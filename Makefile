@@ -38,7 +38,8 @@ lint: .venv/ready
 	$(BIN)/mypy
 
 ui: .venv/ready ## open the MLflow UI on http://127.0.0.1:5000
-	MLFLOW_DISABLE_TELEMETRY=true $(BIN)/mlflow ui --backend-store-uri $(TRACKING) --host 127.0.0.1 --port 5000
+	MLFLOW_DISABLE_TELEMETRY=true MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false \
+		$(BIN)/mlflow ui --backend-store-uri $(TRACKING) --host 127.0.0.1 --port 5000
 
 findings: .venv/ready ## write the reports of finished studies again and copy their findings to docs/findings
 	for study in ffn_ratio noise_floor; do \

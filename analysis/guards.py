@@ -1,6 +1,6 @@
 """What is checked before any statistic: runs that must not be compared, and results that are too neat or too poor.
 
-A refusal is an UnfairError that lists each offender. An alarm leaves the numbers standing and says what to look at next.
+A refusal is an UnfairError that lists each offender. An alarm leaves the numbers standing and says what to look at.
 """
 
 from collections import Counter, defaultdict

@@ -90,7 +90,7 @@ class Records:
             raise RecordError(
                 f"{self.folder} holds no {SNAPSHOT}; give the folder of a study, such as results/ffn_ratio."
             )
-        snapshot: dict[str, Any] = json.loads(path.read_text())
+        snapshot: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return snapshot
 
     def append(self, runs: Sequence[dict[str, Any]], curves: Sequence[dict[str, Any]]) -> None:
@@ -179,7 +179,7 @@ def _rows(table: pa.Table, run_ids: set[str]) -> list[dict[str, Any]]:
 def _check_ours(folder: Path) -> None:
     path = folder / SNAPSHOT
     try:
-        ours = json.loads(path.read_text())["study"] == folder.name
+        ours = json.loads(path.read_text(encoding="utf-8"))["study"] == folder.name
     except (OSError, ValueError, KeyError, TypeError):
         ours = False
     if not ours:

@@ -1,9 +1,9 @@
 """How fast this project trains beside the plain loop that a user would write, measured in one run on an idle machine.
 
-``python benchmarks/throughput.py`` prints, for the 4-layer model of ffn_ratio and the chapter's 12-layer one: model-steps
-per second of the sweep (one process a core, one thread each, through ``model.train``), of a plain eager fp32 loop of the
-same model (one process, PyTorch's own threads), and their ratio; then the machine's measured matrix-product rates, and
-the share of the fp32 rate that the sweep reaches. The two sides take turns; every number is a median over the rounds.
+``python benchmarks/throughput.py`` prints the machine's matrix-product rates, then for the 4-layer model of ffn_ratio and
+the chapter's 12-layer one: model-steps per second of the sweep (one process a core, one thread each, through
+``model.train``), of a plain eager fp32 loop of the same model (one process, PyTorch's own threads), their ratio, and the
+share of the fp32 rate that the sweep reaches. The sides take turns; every number is a median over the rounds.
 """
 
 import multiprocessing as mp
@@ -26,6 +26,7 @@ from model.train import Member, Recipe, training
 from sweeps.baseline import BASELINE
 
 REST = 0.5  # seconds between turns, until the last side's threads have stopped spinning
+SHAPES = ((2048, 128, 384), (2048, 2048, 2048))  # a batch through one layer's first product; a large square
 SLICE = 6  # updates between two yields of `training` in a run of 1,200
 
 
@@ -135,14 +136,15 @@ def main() -> None:
     rates = {}
     for dtype in (torch.float32, torch.bfloat16):
         name = str(dtype).removeprefix("torch.")
-        rates[name] = {shape: matmul_rate(dtype, shape, options.rounds) for shape in ((2048, 128, 384), (2048, 2048, 2048))}
+        rates[name] = {shape: matmul_rate(dtype, shape, options.rounds) for shape in SHAPES}
         shown = ", ".join(f"{'x'.join(map(str, shape))} {rate:,.0f}" for shape, rate in rates[name].items())
         print(f"matmul {name}: {shown} GFLOP/s")
     for layers in options.layers:
         recipe = replace(BASELINE, model=replace(BASELINE.model, layers=layers))
         sweep, plain, ratio = compare(recipe, workers, options.rounds, steps)
         tokens = recipe.budget.batch * recipe.model.context
-        share = sweep * tokens * counting.training_flops_per_token(recipe.model) / 1e9 / rates["float32"][2048, 128, 384]
+        reached = sweep * tokens * counting.training_flops_per_token(recipe.model) / 1e9  # GFLOP/s
+        share = reached / rates["float32"][SHAPES[0]]
         print(
             f"{layers} layers: sweep {sweep:.2f} model-steps/s ({1e3 / sweep:.0f} ms each), plain loop {plain:.2f} "
             f"({1e3 / plain:.0f} ms), ratio {ratio:.2f}; {share:.0%} of the fp32 matmul rate"

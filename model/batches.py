@@ -1,7 +1,7 @@
 """Which windows a run sees at a step, and the fixed windows that every run is scored on.
 
-A batch is a pure function of (order seed, step): runs of different arms with the same seed see the same text in the same
-order, a resumed run continues where it was, and nothing has to be stored.
+A batch is a pure function of (order seed, step): runs of different arms with the same seed see the same text in the
+same order, a resumed run continues where it was, and nothing has to be stored.
 """
 
 from dataclasses import dataclass

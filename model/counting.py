@@ -46,6 +46,7 @@ def training_flops_per_token(config: ModelConfig) -> int:
     6 FLOPs per matrix parameter (2 forward, 4 backward), the output product with the tied embedding included, plus
     12 L T D for the scores and their use over the full square, as PaLM's appendix B counts it (Chowdhery et al. 2022).
     """
-    count = parameters(config)
-    matrices = config.layers * (count.attention_per_layer + count.feedforward_per_layer) + count.embedding
+    width = config.d_model
+    per_layer = config.attention.matrices(width) + config.feedforward.matrices(width)
+    matrices = config.layers * per_layer + config.vocabulary * width
     return 6 * matrices + 12 * config.layers * config.context * config.d_model

@@ -105,7 +105,7 @@ def train(
     device: str = "cpu",
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> list[Result]:
-    """Train every member to its end or its divergence; results in the order of `members`. `report` hears of progress."""
+    """Train every member to its end or its divergence; results in the order of `members`. `report` hears how it goes."""
     slices = training(members, corpus, device)
     while True:
         try:
@@ -178,7 +178,7 @@ class _Run:
             group["lr"] = rate
         loss = nn.functional.cross_entropy(self.model(batch.inputs_BT).flatten(0, 1), batch.targets_BT.flatten())
         self.optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.optimizer.clip)
         self.optimizer.step()
         return loss.item(), norm.item()

@@ -6,8 +6,8 @@ from model.parts.feedforward import GELUFeedForward
 from model.train import Recipe
 from model.transformer import ModelConfig
 
-# Decoder only, 12 layers, d_model 128, 4 heads, d_ff 256, learned positions, tied embedding; windows of 64 characters in
-# batches of 32; AdamW (0.9, 0.95) at 3e-3, 100 updates of warmup, then cosine; 1,200 updates.
+# Decoder only, 12 layers, d_model 128, 4 heads, d_ff 256, learned positions, tied embedding; windows of 64 characters
+# in batches of 32; AdamW (0.9, 0.95) at 3e-3, 100 updates of warmup, then cosine; 1,200 updates.
 BASELINE = Recipe()
 
 

@@ -25,7 +25,7 @@ def study() -> Study:
         margin_reason="0.02 nats is 2 % of perplexity and under half of the 0.05 that the source chapter discusses; "
         "a smaller difference would not change a design",
         not_controlled=(
-            "Initial weights cannot be matched where the shapes differ; what is paired by seed is the order of the text.",
+            "Initial weights cannot be matched where shapes differ; what is paired by seed is the order of the text.",
             "The learning rate is the baseline's for every arm; none of them was tuned.",
             "Compute per token differs by a few per cent at equal parameters.",
         ),

@@ -16,7 +16,7 @@ def study() -> Study:
     recipe, other_seeds = four_layers(), Follow(offset=1000)
     return Study(
         name="noise_floor",
-        question="How far do runs of one and the same recipe spread, and what would that spread let a comparison detect?",
+        question="How far do runs of one recipe spread over seeds, and what does that spread let a comparison detect?",
         arms=(
             Arm("both", recipe, "first weights and order of the text follow the seed, as in every other study"),
             Arm(
@@ -33,8 +33,8 @@ def study() -> Study:
         margin=0.02,
         margin_reason="the margin of ffn_ratio, whose noise this is",
         not_controlled=(
-            "The seeds of 'again' have nothing in common with those of 'both': pairing them gains nothing and costs nothing.",
-            "'init' and 'order' each hold the other stream at one value (seed 0), so they show the spread around one draw.",
+            "The seeds of 'again' have nothing in common with those of 'both', so pairing them gains nothing.",
+            "'init' and 'order' hold the other stream at one value (seed 0), so they show the spread around one draw.",
         ),
     )
 

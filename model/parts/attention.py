@@ -43,8 +43,12 @@ class CausalAttention:
         self.check(width)
         return _CausalAttention(width, self.heads)
 
-    def count(self, width: int) -> int:
+    def matrices(self, width: int) -> int:
+        """Parameters that take part in matrix products."""
         return 4 * width * width
+
+    def count(self, width: int) -> int:
+        return self.matrices(width)
 
 
 Attention = CausalAttention

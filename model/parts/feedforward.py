@@ -32,8 +32,12 @@ class GELUFeedForward:
     def build(self, width: int) -> nn.Module:
         return _FeedForward(width, self.d_ff)
 
+    def matrices(self, width: int) -> int:
+        """Parameters that take part in matrix products."""
+        return 2 * width * self.d_ff
+
     def count(self, width: int) -> int:
-        return 2 * width * self.d_ff + self.d_ff + width
+        return self.matrices(width) + self.d_ff + width
 
 
 FeedForward = GELUFeedForward

@@ -13,7 +13,7 @@ class _Normalisation(nn.Module):
         super().__init__()
         self.eps = eps
         self.gain = nn.Parameter(torch.ones(width))
-        self.register_parameter("bias", nn.Parameter(torch.zeros(width)) if centred else None)
+        self.bias: nn.Parameter | None = nn.Parameter(torch.zeros(width)) if centred else None
 
     def forward(self, x_BTD: Tensor) -> Tensor:
         shape = (x_BTD.shape[-1],)

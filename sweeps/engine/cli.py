@@ -20,49 +20,59 @@ from sweeps.engine.conduct import STOPPED, conduct
 from sweeps.engine.launch import LaunchError
 from sweeps.engine.plan import make_plan
 from sweeps.engine.preview import show_plan
-from sweeps.engine.tracking import check_tracking_uri
 from sweeps.engine.study import Study, StudyError
+from sweeps.engine.tracking import check_tracking_uri, public_uri
 
 MISTAKES = (StudyError, CorpusError, RecordError, LaunchError, UnfairError)  # each says what a person can do about it
 DEFAULT_STORE = "sqlite:///mlflow.db"
+
+
+def _option(metavar: str, default: str = "") -> object:
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(default: {default})" if default else "")
 
 
 @dataclass(frozen=True)
 class Options:
     """What the command line asks of a study."""
 
-    seeds: str | None = None
-    """How many seeds (10 means 0 to 9), or a list such as 3,5,8. More seeds than last time run only the new ones."""
-    preset: Literal["full", "quick"] = "full"
-    """quick is a rehearsal: a tenth of the steps and at most 5 seeds, in a folder of its own. It shows every part at work
-    and finds nothing out."""
-    plan: bool = False
+    seeds: Annotated[str | None, _option("N|LIST", "the study's")] = None
+    """How many seeds (10 means 0 to 9), or a list such as 3,5,8. What is recorded already is not run again."""
+    preset: Annotated[Literal["full", "quick"], _option("full|quick", "full")] = "full"
+    """quick is a rehearsal in a folder of its own: a tenth of the steps, at most 5 seeds, nothing found out."""
+    plan: Annotated[bool, _option("")] = False
     """Show what would run, what is recorded already and about how long it takes; train nothing."""
-    arms: tuple[str, ...] = ()
+    arms: Annotated[tuple[str, ...], _option("ARM [ARM ...]", "all of them")] = ()
     """Only these arms, and the baseline."""
-    steps: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """Updates per run, instead of the study's."""
-    corpus: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """Train on this UTF-8 text instead of the Tang poems."""
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    """Where members train; auto takes a GPU when the cluster has one."""
-    results: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results")
+    steps: Annotated[int | None, _option("N", "the study's")] = None
+    """Updates per run."""
+    vocabulary: Annotated[int | None, _option("V", "the study's")] = None
+    """Symbols, the unknown one included; the rest are the text's most frequent characters."""
+    corpus: Annotated[Path | None, _option("FILE", "the 4,003 Tang poems")] = None
+    """Train on this UTF-8 text, in any language."""
+    device: Annotated[Literal["auto", "cpu", "cuda"], _option("auto|cpu|cuda", "auto")] = "auto"
+    """Where runs train; auto takes a GPU when the cluster has one."""
+    results: Annotated[Path, _option("DIR", "results")] = Path("results")
     """Where records and reports are kept, one folder per study."""
-    tracking_uri: Annotated[str, tyro.conf.arg(metavar="URI")] = os.environ.get("MLFLOW_TRACKING_URI", DEFAULT_STORE)
-    """The MLflow store or server; $MLFLOW_TRACKING_URI when that is set."""
-    address: str | None = None
-    """Join the Ray cluster at this address (auto finds a running one) instead of starting Ray here."""
+    tracking_uri: Annotated[str | None, _option("URI", f"$MLFLOW_TRACKING_URI, else {DEFAULT_STORE}")] = None
+    """The MLflow store or server that keeps the lineage."""
+    address: Annotated[str | None, _option("ADDRESS", "start Ray on this machine")] = None
+    """Join the Ray cluster at this address; auto finds one that is running."""
+
+    @property
+    def store(self) -> str:
+        """The tracking URI in force."""
+        return self.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_STORE
 
 
 def main(make_study: Callable[[], Study]) -> NoReturn:
-    """Run the study as the command line asks. Exit code 0 when every run is recorded, 1 when runs failed, 2 for a mistake
-    of the user's, 130 when stopped."""
+    """Run the study as the command line asks. Exit code 0 when every run is recorded, 1 when runs failed, 2 for a
+    mistake of the user's, 130 when stopped."""
     try:
         study = make_study()
         options = tyro.cli(
             Options,
             prog=f"python sweeps/{study.name}.py",
-            description=f"{study.question} Arms: {', '.join(arm.name for arm in study.arms)}; baseline: {study.baseline}.",
+            description=f"{study.question} Arms: {', '.join(a.name for a in study.arms)}; baseline: {study.baseline}.",
             config=(tyro.conf.FlagCreatePairsOff,),
         )
         asked = _asked(study, options)
@@ -84,13 +94,15 @@ def _refuse(error: Exception) -> NoReturn:
 
 
 def _asked(study: Study, options: Options) -> Study:
-    check_tracking_uri(options.tracking_uri)
+    check_tracking_uri(options.store)
     if options.seeds is not None:
         study = study.replace(seeds=parse_seeds(options.seeds))
     if options.arms:
         study = study.with_arms(options.arms)
     if options.steps is not None:
         study = study.with_steps(options.steps)
+    if options.vocabulary is not None:
+        study = study.with_vocabulary(options.vocabulary)
     return study.as_rehearsal() if options.preset == "quick" else study
 
 
@@ -110,7 +122,7 @@ def _run(study: Study, options: Options, console: Console) -> int:
     if options.plan:
         show_plan(plan, corpus, console)
         return 0
-    return conduct(plan, corpus, records, console, command(), options.device, options.tracking_uri, options.address)
+    return conduct(plan, corpus, records, console, command(), options.device, options.store, options.address)
 
 
 def load_corpus(path: Path | None, study: Study) -> Corpus:
@@ -121,5 +133,5 @@ def load_corpus(path: Path | None, study: Study) -> Corpus:
 
 
 def command() -> str:
-    """The command that was given, as one would type it again."""
-    return shlex.join(["python", *sys.argv])
+    """The command that was given, as one would type it again, without the password of a tracking server."""
+    return shlex.join(["python", *(public_uri(word) if "://" in word else word for word in sys.argv)])

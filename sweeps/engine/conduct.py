@@ -156,8 +156,8 @@ def conduct(
     study.open()
     if study.plan.missing:
         console.print(
-            f"{plan.study.name}: {len(study.plan.missing)} of {len(plan.runs)} runs to train. Ctrl-C stops, and the same "
-            "command goes on.",
+            f"{plan.study.name}: {len(study.plan.missing)} of {len(plan.runs)} runs to train. "
+            "Ctrl-C stops, and the same command goes on.",
             soft_wrap=True,
         )
         study.train(device, address)

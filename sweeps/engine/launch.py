@@ -37,7 +37,8 @@ def connect(address: str | None) -> None:
     except (ConnectionError, ValueError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0].rstrip(".")
         raise LaunchError(
-            f"No Ray cluster answers at {address!r} ({reason}). Start one with 'ray start --head', or leave --address out."
+            f"No Ray cluster answers at {address!r} ({reason}). "
+            "Start one with 'ray start --head', or leave --address out."
         ) from None
 
 

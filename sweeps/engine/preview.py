@@ -47,8 +47,8 @@ def show_plan(plan: Plan, corpus: Corpus, console: Console) -> None:
     workers = os.cpu_count() or 1
     if plan.missing:
         console.print(
-            f"{len(plan.missing)} of {len(plan.runs)} runs to train: about {duration(total / workers)} on this machine's "
-            f"{workers} cores, one run a core (from a few timed updates of each arm, alone; expect up to a third more).",
+            f"{len(plan.missing)} of {len(plan.runs)} runs to train: about {duration(total / workers)} on this "
+            f"machine's {workers} cores, one run a core (from a few timed updates of each arm alone).",
             soft_wrap=True,
         )
     else:

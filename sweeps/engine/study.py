@@ -93,6 +93,10 @@ class Study:
         """The same study with every arm trained for `steps` updates."""
         return self._map_recipes(lambda r: dataclasses.replace(r, budget=Budget(steps, r.budget.batch)))
 
+    def with_vocabulary(self, size: int) -> "Study":
+        """The same study with every arm reading and predicting `size` symbols."""
+        return self._map_recipes(lambda r: dataclasses.replace(r, model=dataclasses.replace(r.model, vocabulary=size)))
+
     def with_arms(self, names: tuple[str, ...]) -> "Study":
         """The study of the baseline and the arms in `names` alone."""
         kept = {self.arm(name).name for name in names} | {self.baseline}
@@ -153,8 +157,8 @@ class Study:
             undeclared = [key for key in differences if not _covered(key, self.varies)]
             if undeclared:
                 raise StudyError(
-                    f"The arm {arm.name!r} differs from the baseline {self.baseline!r} in {', '.join(undeclared)}, which "
-                    f"the study does not list under varies ({', '.join(self.varies) or 'nothing'})."
+                    f"The arm {arm.name!r} differs from the baseline {self.baseline!r} in {', '.join(undeclared)}, "
+                    f"which the study does not list under varies ({', '.join(self.varies) or 'nothing'})."
                 )
             twin = seen.setdefault(tuple(sorted(differences.items())), arm.name)
             if twin != arm.name:

@@ -16,11 +16,11 @@ from sweeps.engine.watch import Watch
 REPORT_SECONDS = 1.0  # between two reports of how far a cohort is
 
 
-class CohortTrainable(tune.Trainable):  # type: ignore[misc]
+class CohortTrainable(tune.Trainable):
     """Trains the members of cohort ``config["cohort"]``; the actor goes on to the next cohort by itself.
 
-    A thread trains while ``step`` only looks how far it is: Tune takes about 0.4 s from one step to the next, and training
-    inside the steps, half a second each, left the worker idle for 44 % of the time.
+    A thread trains while ``step`` only looks how far it is: Tune takes about 0.4 s from one step to the next, and
+    training inside the steps, half a second each, left the worker idle for 44 % of the time.
     """
 
     def setup(self, config: dict[str, Any], cohorts: list[list[Member]], corpus: Corpus, device: str) -> None:
@@ -48,7 +48,7 @@ class CohortTrainable(tune.Trainable):  # type: ignore[misc]
         self.steps_done = progress.steps_done
 
 
-class Recorder(tune.Callback):  # type: ignore[misc]
+class Recorder(tune.Callback):
     """Hands what trials report to the driver's `watch`."""
 
     def __init__(self, watch: Watch | None) -> None:

@@ -113,7 +113,7 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_study_has_no_snapshot(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match="holds no study.json"):
+    with pytest.raises(RecordError, match=r"holds no study\.json"):
         Records(tmp_path / "nothing").snapshot()
 
 

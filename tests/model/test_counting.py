@@ -57,7 +57,7 @@ def test_a_model_of_a_hundred_million() -> None:
         layers=24, d_model=512, vocabulary=50_000, attention=CausalAttention(8), feedforward=GELUFeedForward(2048)
     )
     count = counting.parameters(config)
-    matrices = 24 * (count.attention_per_layer + count.feedforward_per_layer - 2048 - 512)
+    matrices = 24 * (config.attention.matrices(512) + config.feedforward.matrices(512))
     assert matrices == 75_497_472
     assert count.embedding == 25_600_000
     assert matrices / count.total == pytest.approx(0.746, abs=1e-3)

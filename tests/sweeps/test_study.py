@@ -58,7 +58,7 @@ def test_a_declared_beginning_does_not_cover_another_key() -> None:
 
 
 def test_unequal_parameters_are_refused() -> None:
-    with pytest.raises(StudyError, match=r"holds parameters equal within 2\.0% of 293,.* but wide has 359,"):
+    with pytest.raises(StudyError, match=r"holds parameters equal within 2\.0% of 294,016 .* but wide has 359,808"):
         make(equal=(("parameters", 0.02),))
     with pytest.raises(StudyError, match="'flops' cannot be held equal"):
         make(equal=(("flops", 0.02),))

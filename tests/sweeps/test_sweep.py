@@ -1,5 +1,5 @@
-"""The whole way, with a real Ray, a real MLflow store and real files: from a command to a verdict, through every kind of
-interruption, with the same numbers in the end."""
+"""The whole way, with a real Ray, a real MLflow store and real files: from a command to a verdict, through every kind
+of interruption, with the same numbers in the end."""
 
 import os
 import re
