@@ -83,7 +83,7 @@ def _noise(material: Material) -> list[str]:
         batch = [number(a.batch_sd, batch_error), span(a.batch_sd_interval95, batch_error)]
         rows.append([a.arm, str(a.n), *held_out, *batch, number(a.expected_batch_sd, a.expected_batch_sd / 10)])
     head = "arm | n | SD over seeds | 95 % interval | SD of the last batch | 95 % interval | drawing one batch alone"
-    lines = [f"- {line}" for line in (*_detectable(noise, unit), *_false_alarms(noise))]
+    lines = [f"- {line}" for line in (*_measurement(noise), *_detectable(noise, unit), *_false_alarms(noise))]
     parts = [f"In {unit}.", _table(head.split(" | "), rows), "\n".join(lines)]
     if noise.shares:
         parts += [
@@ -91,6 +91,11 @@ def _noise(material: Material) -> list[str]:
             _table(("arm", "same for all seeds", "n", "SD", "share"), _shares(noise)),
         ]
     return parts
+
+
+def _measurement(noise: NoiseSummary) -> Iterator[str]:
+    if m := noise.measurement:
+        yield m.sentence
 
 
 def _detectable(noise: NoiseSummary, unit: str) -> Iterator[str]:

@@ -16,11 +16,12 @@ from scipy import special
 from analysis.guards import Losses, Run
 from analysis.intervals import NAN, Interval, sd_interval, sd_of
 from analysis.power import detectable_difference
-from analysis.verdict import ALPHA
+from analysis.verdict import ALPHA, FEWEST_SEEDS
 
 STREAMS = "streams."  # differences under this prefix say how a stream of randomness depends on the seed
 SEEDS_SHOWN = (3, 5, 10, 20)
 CHAPTER_GAP = 0.05  # nats; a gap that single runs have been used to argue from
+CHAPTER_NOISE = 0.1  # nats; the lower end of the noise that the source chapter reads off single runs' last batches
 RELABELLINGS = 2_000
 
 
@@ -70,6 +71,35 @@ class FalseAlarms:
 
 
 @dataclass(frozen=True)
+class Measurement:
+    """One recipe's `n` runs read in two ways: by the loss of all held-out text and by that of the last training batch.
+
+    Both carry what the seed does to the model; the second carries the draw of its batch too. `share` is the part of the
+    second's variance that the first's does not account for, at least 0. `batch_pairs_beyond` and `pairs_beyond` are the
+    shares of all pairs of runs that lie further apart than `gap` by the last batch and by the held-out text.
+    """
+
+    n: int
+    batch_sd: float
+    sd: float
+    share: float
+    gap: float
+    batch_pairs_beyond: float
+    pairs_beyond: float
+
+    @property
+    def sentence(self) -> str:
+        """What the two readings say, in words."""
+        return (
+            f"Over {self.n} runs of one recipe the loss of the last training batch has an SD of {self.batch_sd:.3f}, "
+            f"the held-out loss one of {self.sd:.3f}: {self.share:.0%} of the variance of the first is the draw of "
+            f"one batch, not what the seed did to the model. Of all pairs of single runs, "
+            f"{self.batch_pairs_beyond:.0%} differ by more than {self.gap:g} by the last batch and "
+            f"{self.pairs_beyond:.0%} by the held-out text."
+        ).replace("%", " %")
+
+
+@dataclass(frozen=True)
 class Share:
     """Variance of the loss over `n` seeds, the streams in `fixed` the same for all; `share` is of the baseline's."""
 
@@ -86,6 +116,7 @@ class NoiseSummary:
     """`detectable_from` names the two arms whose differences gave `detectable`; empty or None: nothing to tell."""
 
     arms: tuple[ArmNoise, ...]
+    measurement: Measurement | None
     detectable: tuple[Detectable, ...]
     detectable_from: tuple[str, str] | None
     false_alarms: FalseAlarms | None
@@ -107,13 +138,13 @@ def summarise_noise(
     """All of it, from completed runs; `differences` are each compared arm's paired differences to the baseline."""
     replicates = [arm["name"] for arm in snapshot["arms"] if arm["replicate"]]
     source = _source(differences, replicates)
+    same_recipe = [snapshot["baseline"], *replicates]
     return NoiseSummary(
         arms=tuple(_arm_noise(arm, runs, losses, snapshot) for arm in snapshot["arms"]),
+        measurement=_measurement([run for run in runs if run.arm in same_recipe and run.completed]),
         detectable=_detectable(differences[source]) if source else (),
         detectable_from=(source, snapshot["baseline"]) if source else None,
-        false_alarms=_false_alarms([snapshot["baseline"], *replicates], losses, snapshot["margin"])
-        if replicates
-        else None,
+        false_alarms=_false_alarms(same_recipe, losses, snapshot["margin"]) if replicates else None,
         shares=_shares(losses, snapshot),
     )
 
@@ -135,6 +166,21 @@ def _arm_noise(arm: Mapping[str, Any], runs: Sequence[Run], losses: Losses, snap
     )
 
 
+def _measurement(runs: Sequence[Run]) -> Measurement | None:
+    losses, batch_losses = [run.loss for run in runs], [run.batch_loss for run in runs]
+    sd, batch_sd = sd_of(losses), sd_of(batch_losses)
+    if len(runs) < FEWEST_SEEDS or not batch_sd > 0:
+        return None
+    beyond = (_pairs_beyond(values, CHAPTER_NOISE) for values in (batch_losses, losses))
+    return Measurement(len(runs), batch_sd, sd, max(0.0, 1 - sd**2 / batch_sd**2), CHAPTER_NOISE, *beyond)
+
+
+def _pairs_beyond(values: Sequence[float], limit: float) -> float:
+    """The share of all pairs of `values` that lie more than `limit` apart; NaN without a pair."""
+    gaps = np.array([abs(a - b) for a, b in combinations(values, 2)])
+    return float((gaps > limit).mean()) if len(gaps) else NAN
+
+
 def _source(differences: Mapping[str, Sequence[float]], replicates: Sequence[str]) -> str | None:
     """The arm whose differences measure the noise: the replicate with most pairs, else the arm with the largest SD."""
     usable = [arm for arm in differences if sd_of(differences[arm]) > 0]
@@ -154,8 +200,7 @@ def _false_alarms(arms: Sequence[str], losses: Losses, margin: float) -> FalseAl
     """Relabel the pooled losses at random, with a Generator of its own so that the answer is always the same."""
     pool = np.array([loss for arm in arms for loss in losses[arm].values()])
     n = len(pool) // 2
-    gaps = np.array([abs(a - b) for a, b in combinations(pool, 2)])
-    beyond_gap, beyond_margin = (float((gaps > limit).mean()) if len(gaps) else NAN for limit in (CHAPTER_GAP, margin))
+    beyond_gap, beyond_margin = (_pairs_beyond(list(pool), limit) for limit in (CHAPTER_GAP, margin))
     called = NAN
     if n >= 2 and np.ptp(pool) > 0:
         shuffled = np.random.default_rng(0).permuted(np.tile(pool, (RELABELLINGS, 1)), axis=1)

@@ -1,9 +1,9 @@
 """How fast this project trains beside the plain loop that a user would write, measured in one run on an idle machine.
 
-``python benchmarks/throughput.py`` prints the machine's matrix-product rates, then for the 4-layer model of ffn_ratio and
-the chapter's 12-layer one: model-steps per second of the sweep (one process a core, one thread each, through
-``model.train``), of a plain eager fp32 loop of the same model (one process, PyTorch's own threads), their ratio, and the
-share of the fp32 rate that the sweep reaches. The sides take turns; every number is a median over the rounds.
+``python benchmarks/throughput.py`` prints the machine's matrix-product rates, then for the 4-layer model of ffn_ratio
+and the chapter's 12-layer one: model-steps per second of the sweep (one process a core, one thread each, through
+``model.train``), of a plain eager fp32 loop of the same model (one process, PyTorch's own threads), their ratio, and
+the share of the fp32 rate that the sweep reaches. The sides take turns; every number is a median over the rounds.
 """
 
 import multiprocessing as mp

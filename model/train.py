@@ -105,7 +105,7 @@ def train(
     device: str = "cpu",
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> list[Result]:
-    """Train every member to its end or its divergence; results in the order of `members`. `report` hears how it goes."""
+    """Train every member to its end or its divergence; results in the order of `members`. `report` hears of it."""
     slices = training(members, corpus, device)
     while True:
         try:

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from analysis.compare import analyse
+from analysis.guards import Run
 from analysis.intervals import sd_interval
-from analysis.noise import CHAPTER_GAP, SEEDS_SHOWN, fixed_streams
+from analysis.noise import CHAPTER_GAP, SEEDS_SHOWN, _measurement, fixed_streams
 from analysis.power import detectable_difference
 
 
@@ -126,3 +127,21 @@ def test_at_the_start_of_a_study_there_is_little_to_say_and_no_warning(floor_stu
     assert [a.n for a in noise.arms] == [n] * 4
     assert bool(noise.detectable) == (noise.detectable_from is not None) == (n == 2)
     assert math.isnan(noise.false_alarms.paired_t) == (n < 2)
+
+
+def test_measurement_by_hand():
+    """Variances of about 1 held out and 16 by the last batch: fifteen parts in sixteen are the draw of the batch."""
+    values = [(1.0, 1.0), (1.08, 5.0), (3.0, 9.0)]
+    runs = [Run("a", seed, True, loss, math.nan, "ab", 1, 10, batch, 0.4) for seed, (loss, batch) in enumerate(values)]
+    found = _measurement(runs)
+    assert found.batch_sd == pytest.approx(4.0)
+    assert found.share == pytest.approx(1 - np.var([1.0, 1.08, 3.0], ddof=1) / 16)
+    assert found.batch_pairs_beyond == 1.0
+    assert found.pairs_beyond == pytest.approx(2 / 3)  # 1.08 and 1.0 lie within 0.1
+    assert "SD of 4.000" in found.sentence
+    assert _measurement(runs[:2]) is None
+
+
+def test_measurement_pools_the_runs_of_one_recipe_and_no_others(floor_study, make_runs):
+    noise = analyse(make_runs(floor_study, MEANS, 0.03, np.random.default_rng(0)), floor_study).noise
+    assert noise.measurement.n == 40  # both and again, twenty seeds each

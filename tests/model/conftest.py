@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 
 from model.corpus.text import Corpus, build_corpus
@@ -9,16 +8,8 @@ from model.transformer import ModelConfig
 
 
 @pytest.fixture(scope="session")
-def corpus() -> Corpus:
-    """Forty documents of a language in which each letter is mostly followed by the next one."""
-    rng = np.random.default_rng(0)
-    documents = []
-    for _ in range(40):
-        letters = [int(rng.integers(10))]
-        while len(letters) < 60:
-            letters.append((letters[-1] + 1) % 10 if rng.random() < 0.9 else int(rng.integers(10)))
-        documents.append("".join("abcdefghij"[i] for i in letters))
-    return build_corpus("letters", documents, vocabulary_size=12, context_length=8)
+def corpus(letters: list[str]) -> Corpus:
+    return build_corpus("letters", letters, vocabulary_size=12, context_length=8)
 
 
 @pytest.fixture(scope="session")

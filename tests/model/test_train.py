@@ -53,10 +53,10 @@ def test_training_is_the_plain_loop(corpus: Corpus, recipe: Recipe) -> None:
 
 
 def test_training_learns(corpus: Corpus, recipe: Recipe) -> None:
-    """The language's own entropy is about 0.62 nats; a model that ignores its input cannot beat the unigram loss."""
+    """The language's own entropy is about 0.52 nats; a model that ignores its input cannot beat the unigram loss."""
     longer = replace(recipe, budget=Budget(steps=300, batch=16))
     (result,) = train([Member(longer, seed=0)], corpus)
-    assert 0.55 < result.val_loss < 1.2 < unigram_loss(corpus.held_out[1:])
+    assert 0.5 < result.val_loss < 1.2 < unigram_loss(corpus.held_out[1:])
 
 
 def test_a_member_does_not_know_its_cohort(corpus: Corpus, recipe: Recipe) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-import numpy as np
 import pytest
 
 HERE = Path(__file__).parent
@@ -15,17 +14,10 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="session")
-def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A text file of forty documents in ten letters, each mostly followed by the next."""
-    rng = np.random.default_rng(0)
-    documents = []
-    for _ in range(40):
-        letters = [int(rng.integers(10))]
-        while len(letters) < 60:
-            letters.append((letters[-1] + 1) % 10 if rng.random() < 0.9 else int(rng.integers(10)))
-        documents.append("".join("abcdefghij"[i] for i in letters))
+def text(tmp_path_factory: pytest.TempPathFactory, letters: list[str]) -> Path:
+    """A text file of the documents `letters`."""
     path = tmp_path_factory.mktemp("text") / "letters.txt"
-    path.write_text("\n\n".join(documents))
+    path.write_text("\n\n".join(letters))
     return path
 
 

@@ -28,7 +28,10 @@ MISTAKES = {
     "unknown arm": (["--arms", "wid_e"], "no arm 'wid_e'; did you mean 'wide'"),
     "no steps": (["--steps", "0"], "steps must be at least 1"),
     "steps within the warmup": (["--steps", "3"], "A warmup of 3 updates leaves nothing of 3 steps"),
-    "tracking of an unknown kind": (["--tracking-uri", "foo://bar"], "foo://bar starts with foo:, which no MLflow store has"),
+    "tracking of an unknown kind": (
+        ["--tracking-uri", "foo://bar"],
+        "starts with foo:, which no MLflow store has",
+    ),
 }
 
 
