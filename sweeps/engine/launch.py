@@ -6,6 +6,7 @@ the cohort that it was training, and Ray trains that one again elsewhere.
 
 import logging
 import os
+import socket
 import tempfile
 from collections.abc import Sequence
 
@@ -14,6 +15,7 @@ from model.train import Member
 from sweeps.engine.plan import Run
 from sweeps.engine.watch import Watch
 
+PROBE_SECONDS = 5
 RETRIES = 2  # of a cohort whose worker died or raised
 
 
@@ -25,6 +27,8 @@ def connect(address: str | None) -> None:
     """Start a Ray of our own on this machine, or join the one at `address` ('auto' finds it). Raises LaunchError."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    if address is not None:
+        _check_port(address)
     import ray
 
     try:
@@ -37,9 +41,21 @@ def connect(address: str | None) -> None:
     except (ConnectionError, ValueError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0].rstrip(".")
         raise LaunchError(
-            f"No Ray cluster answers at {address!r} ({reason}). "
-            "Start one with 'ray start --head', or leave --address out."
+            f"The Ray cluster at {address!r} cannot be joined ({reason}). If it asks for a token, set "
+            "RAY_AUTH_MODE=token; to train on this machine alone, leave --address out."
         ) from None
+
+
+def _check_port(address: str) -> None:
+    """Raise LaunchError at once where nothing listens; Ray would try for 20 s."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=PROBE_SECONDS).close()
+        except (OSError, OverflowError):
+            raise LaunchError(
+                f"No Ray cluster answers at {address!r}. Start one with 'ray start --head', or leave --address out."
+            ) from None
 
 
 def disconnect() -> None:

@@ -1,15 +1,18 @@
 import importlib.util
 import json
 import os
+import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 HERE = Path(__file__).parent
+# Ray's token authentication is off: a cluster of the tests listens on this machine alone and must work without a token.
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "100", "RAY_AUTH_MODE": "disabled"}
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -32,6 +35,34 @@ def tiny() -> ModuleType:
     return module
 
 
+@pytest.fixture(scope="session")
+def environment() -> dict[str, str]:
+    """The variables of every command that the tests give in a process of its own."""
+    return ENVIRONMENT
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[str]:
+    """The address of a running Ray of two CPUs, ended by its own process alone."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    ray = Path(sys.executable).with_name("ray")
+    options = ["--head", "--block", f"--port={port}", "--node-ip-address=127.0.0.1", "--num-cpus=2"]
+    process = subprocess.Popen(
+        [str(ray), "start", *options, "--include-dashboard=false", "--disable-usage-stats"],
+        env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "Ray runtime started" in line:
+            break
+    yield f"127.0.0.1:{port}"
+    process.terminate()
+    process.wait(timeout=30)
+    process.stdout.close()
+
+
 @pytest.fixture
 def run(tmp_path: Path, text: Path) -> Run:
     """Run the tiny study in `tmp_path` as a person would: ``run("--seeds", "3")``; `env` adds variables."""
@@ -40,7 +71,7 @@ def run(tmp_path: Path, text: Path) -> Run:
         return subprocess.run(
             [sys.executable, str(study), "--corpus", str(text), *options],
             cwd=tmp_path,
-            env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "100"} | (env or {}),
+            env=ENVIRONMENT | (env or {}),
             capture_output=True,
             text=True,
             timeout=120,

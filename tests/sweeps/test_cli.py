@@ -158,10 +158,10 @@ def test_no_cluster_at_the_address(run: Run) -> None:
     assert "No Ray cluster answers at '127.0.0.1:1'" in after_the_start(run("--address", "127.0.0.1:1"))
 
 
-def test_cuda_without_a_gpu(run: Run) -> None:
+def test_cuda_without_a_gpu(run: Run, cluster: str) -> None:
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU, so --device cuda is no mistake here")
-    assert "--device cuda needs a GPU" in after_the_start(run("--device", "cuda"))
+    assert "--device cuda needs a GPU" in after_the_start(run("--device", "cuda", "--address", cluster))
 
 
 def test_help_is_for_people(give: Give) -> None:
