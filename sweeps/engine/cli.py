@@ -21,10 +21,9 @@ from sweeps.engine.launch import LaunchError
 from sweeps.engine.plan import make_plan
 from sweeps.engine.preview import show_plan
 from sweeps.engine.study import Study, StudyError
-from sweeps.engine.tracking import check_tracking_uri, public_uri
+from sweeps.engine.tracking import DEFAULT_STORE, check_tracking_uri, public_uri
 
 MISTAKES = (StudyError, CorpusError, RecordError, LaunchError, UnfairError)  # each says what a person can do about it
-DEFAULT_STORE = "sqlite:///mlflow.db"
 
 
 def _option(metavar: str, default: str = "") -> object:

@@ -24,6 +24,7 @@ from sweeps.engine.plan import Plan, Run
 from sweeps.engine.progress import Progress, duration
 from sweeps.engine.snapshot import make_snapshot
 from sweeps.engine.source import commit_state
+from sweeps.engine.tracking import DEFAULT_STORE
 
 PACKAGES = ("torch", "numpy", "ray", "mlflow", "pyarrow", "scipy", "statsmodels")
 STOPPED = 130  # exit code after Ctrl-C, as shells have it
@@ -163,7 +164,8 @@ def conduct(
         study.train(device, address)
     path = study.report()
     console.print(f"Report: {path}", soft_wrap=True)
-    console.print(f"Lineage: {study.lineage.reference['uri']} (make ui opens it)", soft_wrap=True)
+    uri = study.lineage.reference["uri"]
+    console.print(f"Lineage: {uri}{' (make ui opens it)' if uri == DEFAULT_STORE else ''}", soft_wrap=True)
     return _close(study, duration(time.monotonic() - started))
 
 

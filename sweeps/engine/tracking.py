@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+DEFAULT_STORE = "sqlite:///mlflow.db"  # of MLflow too: in the folder where the command is given
 SECONDS = 5  # a store that does not answer for so long counts as down
 
 # MLflow's own defaults retry an unreachable server for minutes, narrate on stderr and report usage to its makers.

@@ -1,5 +1,4 @@
 import importlib.util
-import json
 import os
 import socket
 import subprocess
@@ -65,27 +64,16 @@ def cluster() -> Iterator[str]:
 
 @pytest.fixture
 def run(tmp_path: Path, text: Path) -> Run:
-    """Run the tiny study in `tmp_path` as a person would: ``run("--seeds", "3")``; `env` adds variables."""
+    """Run the tiny study in `tmp_path` as a person would: ``run("--seeds", "3")``."""
 
-    def run_study(*options: str, study: Path = HERE / "tiny.py", env: dict[str, str] | None = None):  # type: ignore[no-untyped-def]
+    def run_study(*options: str, study: Path = HERE / "tiny.py") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, str(study), "--corpus", str(text), *options],
             cwd=tmp_path,
-            env=ENVIRONMENT | (env or {}),
+            env=ENVIRONMENT,
             capture_output=True,
             text=True,
             timeout=120,
         )
 
     return run_study
-
-
-@pytest.fixture
-def verdicts(tmp_path: Path) -> Callable[[], dict[str, str]]:
-    """Arm -> verdict as ``results/tiny/verdict.json`` has them."""
-
-    def read() -> dict[str, str]:
-        found = json.loads((tmp_path / "results" / "tiny" / "verdict.json").read_text())
-        return {comparison["arm"]: comparison["verdict"] for comparison in found["comparisons"]}
-
-    return read

@@ -89,7 +89,7 @@ def test_the_lineage_holds_every_run(swept: tuple[Path, str]) -> None:
         assert tags["seedbed.corpus_sha256"] == row.corpus_sha256
 
 
-def test_what_a_person_is_told(swept: tuple[Path, str], verdicts: object) -> None:
+def test_what_a_person_is_told(swept: tuple[Path, str]) -> None:
     folder, printed = swept
     assert re.search(r"narrow seed 0: \d\.\d{4} \(\d+ s\)\. \d/9 runs done", printed)
     assert re.search(r"wild seed \d: diverged at step \d+", printed)
