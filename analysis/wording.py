@@ -55,7 +55,7 @@ def p_value(p: float | None) -> str:
 
 def share(value: float, places: int = 2) -> str:
     """A fraction as a percentage with at most `places` digits after the point."""
-    if not math.isfinite(value):
+    if not math.isfinite(100 * value):
         return NOTHING
     return f"{round(100 * value, places)}".removesuffix(".0").replace("-", "−") + " %"
 

@@ -82,7 +82,7 @@ def main(make_study: Callable[[], Study]) -> NoReturn:
     except MISTAKES as error:
         _refuse(error)
     except KeyboardInterrupt:
-        print("Stopped before any run was trained.", file=sys.stderr)
+        print("Stopped. What is recorded stays, and the same command goes on.", file=sys.stderr)
         code = STOPPED
     raise SystemExit(code)
 

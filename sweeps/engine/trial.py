@@ -4,6 +4,7 @@ Apart from ``launch.py`` because importing Ray takes seconds that ``--help`` and
 """
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -67,5 +68,6 @@ class Recorder(tune.Callback):
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **_: Any) -> None:
         assert self.watch is not None
-        lines = str(trial.get_error()).strip().splitlines() or ["no reason was given"]
-        self.watch.failed(trial.config["cohort"], lines[-1])
+        # The local file: what trial.get_error() reads is a copy of it that may come later.
+        text = Path(trial.error_file).read_text(errors="replace") if trial.error_file else ""
+        self.watch.failed(trial.config["cohort"], text.strip().rpartition("\n")[2] or "Ray gave no reason")
