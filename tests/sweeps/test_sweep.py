@@ -138,6 +138,19 @@ def test_a_cut_part_is_named_and_mended(copy: Path, run: Run, cluster: str) -> N
     assert len(children(copy)) == 9
 
 
+def test_records_that_cannot_be_written_end_the_sweep_plainly(copy: Path, run: Run, cluster: str) -> None:
+    """As on a full disk: a sentence, exit code 2, and what was recorded stays."""
+    before = recorded(copy)
+    curves = copy / "results" / "tiny" / "curves"
+    shutil.rmtree(curves)
+    curves.write_text("in the way")
+    done = run("--seeds", "4", "--arms", "wide", "--address", cluster)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "cannot be written" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert recorded(copy) == before
+
+
 def test_another_study_takes_over_what_is_recorded(copy: Path, run: Run, tmp_path: Path) -> None:
     study = tmp_path / "twin.py"
     source = TINY.read_text().replace('name="tiny"', 'name="twin"').replace('Arm("narrow"', 'Arm("thin"')
