@@ -62,9 +62,8 @@ class Material:
                 f"{folder / SNAPSHOT} has format {snapshot.get('format')}, and this version reads format {FORMAT}. "
                 "Give the study's command again to write it anew."
             )
-        planned = [run["run_id"] for run in snapshot["runs"]]
-        runs = records.runs(planned)
-        return cls(snapshot, runs, records.curves(planned), analyse(runs, snapshot))
+        runs, curves = records.planned(snapshot)
+        return cls(snapshot, runs, curves, analyse(runs, snapshot))
 
     @cached_property
     def arms(self) -> list[str]:
@@ -134,7 +133,7 @@ class Material:
         if not self.snapshot["commit"]:
             return "no commit was recorded"
         return f"{self.snapshot['commit']} " + (
-            "with uncommitted changes" if self.snapshot["uncommitted"] else "(clean tree)"
+            "with changes or files that are not committed" if self.snapshot["uncommitted"] else "(clean tree)"
         )
 
     @property

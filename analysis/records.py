@@ -8,7 +8,7 @@ leaves one part. Its curves are written before its rows: a run counts as recorde
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+
+from analysis.folder import RecordError, read_json, replace_file
 
 COMPLETED, DIVERGED = "completed", "diverged"
 
@@ -30,7 +32,7 @@ RUNS = pa.schema(
         ("val_window_sd", pa.float64()),  # SD over held-out windows of a window's mean loss
         ("last_batch_loss", pa.float64()),  # loss of the last training batch, before its update
         ("initial_loss", pa.float64()),  # loss of the first training batch, before any update
-        ("diverged_at", pa.int64()),  # step whose loss was non-finite; null when completed
+        ("diverged_at", pa.int64()),  # update before or after which a loss was non-finite; null when completed
         ("parameters", pa.int64()),
         ("steps", pa.int64()),  # updates made
         ("tokens", pa.int64()),  # training tokens seen
@@ -53,30 +55,32 @@ CURVES = pa.schema(
         ("value", pa.float64()),
     ]
 )
-SNAPSHOT = "study.json"
-
-
-class RecordError(ValueError):
-    """A results folder that cannot be used as it is; the message says which file and what to do."""
+SNAPSHOT, LOCK = "study.json", ".lock"
+REPORT, VERDICT, FINDING = "report.html", "verdict.json", "finding.md"
+OURS = {SNAPSHOT, REPORT, VERDICT, FINDING, "runs", "curves"}
 
 
 class Records:
-    """The folder ``<results>/<study>``; opening it checks that it is ours and writable.
+    """The folder ``<results>/<study>``; opening it checks that it is a study's and writable.
 
-    Raises RecordError when the folder belongs to something else or cannot be written.
+    Raises RecordError when the folder belongs to something else, or to another study than `study`, or cannot be
+    written.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, study: str | None = None) -> None:
         self.folder = folder
-        for path in (folder, *folder.parents):
-            if path.exists():
-                if not path.is_dir():
-                    raise RecordError(f"{path} is a file, not a folder; choose another folder with --results.")
-                if not os.access(path, os.W_OK | os.X_OK):
-                    raise RecordError(f"The folder {path} is not writable; choose another one with --results.")
-                break
-        if folder.is_dir() and any(folder.iterdir()):
-            _check_ours(folder)
+        try:
+            there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+            if not there.is_dir():
+                raise RecordError(f"{there} is a file, not a folder; choose another folder with --results.")
+            if not os.access(there, os.W_OK | os.X_OK):
+                raise RecordError(f"The folder {there} is not writable; choose another one with --results.")
+            if folder.is_dir():
+                _check_ours(folder, study)
+        except OSError as error:
+            raise RecordError(
+                f"{folder} cannot be used ({error.strerror}); choose another folder with --results."
+            ) from None
 
     def write_snapshot(self, snapshot: dict[str, Any]) -> None:
         """Put ``study.json`` in place whole; the first act of a study in its folder."""
@@ -84,20 +88,22 @@ class Records:
         replace_file(self.folder / SNAPSHOT, text.encode())
 
     def snapshot(self) -> dict[str, Any]:
-        """``study.json`` as written by the last start of this study."""
+        """``study.json`` as written by the last start of this study. Raises RecordError when there is none."""
         path = self.folder / SNAPSHOT
         if not path.is_file():
             raise RecordError(
                 f"{self.folder} holds no {SNAPSHOT}; give the folder of a study, such as results/ffn_ratio."
             )
-        snapshot: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        snapshot = read_json(path)
+        if snapshot is None:
+            raise RecordError(f"{path} is damaged. Give the study's command again: it writes the file anew.")
         return snapshot
 
     def append(self, runs: Sequence[dict[str, Any]], curves: Sequence[dict[str, Any]]) -> None:
         """Record one cohort: its curves, then its rows. Missing columns are errors, unknown ones too."""
-        for row in (*runs[:1], *curves[:1]):
+        for row in (*runs, *curves):
             expected = RUNS if "status" in row else CURVES
-            assert set(row) == set(expected.names), f"columns differ: {set(row) ^ set(expected.names)}"
+            assert row.keys() == set(expected.names), f"columns differ: {set(row) ^ set(expected.names)}"
         name = hashlib.sha256(" ".join(sorted(row["run_id"] for row in runs)).encode()).hexdigest()[:16]
         for kind, rows, schema in (("curves", curves, CURVES), ("runs", runs, RUNS)):
             sink = pa.BufferOutputStream()
@@ -121,8 +127,25 @@ class Records:
         return frame.sort_values(["arm", "seed"], ignore_index=True)
 
     def recorded(self) -> list[str]:
-        """The identity of every run recorded in this folder, whatever plan asked for it."""
+        """The identity of every run recorded in this folder, whatever plan asked for it.
+
+        Raises RecordError for a part that cannot be read, of the rows or of the curves.
+        """
+        self._read("curves", CURVES)
         return list(self.runs()["run_id"])
+
+    def planned(self, snapshot: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Rows and curves of the runs that `snapshot` plans, under the arm and seed that it plans them as.
+
+        A run is known by its identity: whatever its arm was called when it was recorded, it is called as now.
+        """
+        plan = {run["run_id"]: run for run in snapshot["runs"]}
+        frames = self.runs(list(plan)), self.curves(list(plan))
+        for frame in frames:
+            for column in ("arm", "seed"):
+                frame[column] = frame["run_id"].map({run_id: run[column] for run_id, run in plan.items()})
+        runs, curves = frames
+        return runs.sort_values(["arm", "seed"], ignore_index=True), curves
 
     def neighbours(self, run_ids: Sequence[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Rows and curves of those of `run_ids` that other studies beside this folder have recorded.
@@ -156,6 +179,8 @@ class Records:
     def _read(self, kind: str, schema: pa.Schema) -> pa.Table:
         tables = [schema.empty_table()]
         for path in sorted((self.folder / kind).glob("*.parquet")):
+            if not all((self.folder / one / path.name).is_file() for one in ("runs", "curves")):
+                continue  # half a part: its writer was stopped between the two, or one of them was deleted
             try:
                 table = pq.read_table(path)
             except (pa.ArrowInvalid, OSError) as error:
@@ -176,37 +201,18 @@ def _rows(table: pa.Table, run_ids: set[str]) -> list[dict[str, Any]]:
     return rows
 
 
-def _check_ours(folder: Path) -> None:
-    path = folder / SNAPSHOT
-    try:
-        ours = json.loads(path.read_text(encoding="utf-8"))["study"] == folder.name
-    except (OSError, ValueError, KeyError, TypeError):
-        ours = False
-    if not ours:
+def _check_ours(folder: Path, study: str | None) -> None:
+    foreign = [
+        path.name for path in sorted(folder.iterdir()) if path.name not in OURS and not path.name.startswith(".")
+    ]
+    if foreign:
         raise RecordError(
-            f"{folder} is not empty and holds no {SNAPSHOT} of this study, so nothing was written there; "
+            f"{folder} holds {foreign[0]}, which no study writes, so nothing was written there; "
             "choose another folder with --results."
         )
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Write `path` so that a reader, or a crash at any moment, sees the old file or the new one.
-
-    Raises RecordError when the folder cannot be written or the disk is full; the old file stays.
-    """
-    scratch = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(scratch, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(scratch, path)
-    except OSError as error:
+    snapshot = read_json(folder / SNAPSHOT)
+    if study is not None and snapshot is not None and snapshot.get("study") != study:
         raise RecordError(
-            f"{path} cannot be written ({error.strerror}). Make room or choose another folder with --results; "
-            "what was recorded stays."
-        ) from None
-    finally:
-        if scratch.parent.is_dir():
-            scratch.unlink(missing_ok=True)
+            f"{folder} belongs to the study {snapshot.get('study')!r}, not to {study!r}; "
+            "choose another folder with --results."
+        )

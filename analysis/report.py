@@ -19,10 +19,9 @@ from analysis import figures, wording
 from analysis.compare import verdict_json
 from analysis.finding import markdown
 from analysis.material import REHEARSAL, Material, loss_or_status
-from analysis.records import DIVERGED, replace_file
+from analysis.records import DIVERGED, FINDING, REPORT, VERDICT, replace_file
 from analysis.verdict import Verdict
 
-REPORT, VERDICT, FINDING = "report.html", "verdict.json", "finding.md"
 SIGNS = {
     Verdict.BETTER: ("better", "▼"),
     Verdict.BETTER_WITHIN_MARGIN: ("better", "▽"),

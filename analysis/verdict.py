@@ -107,9 +107,12 @@ def sentence(
     if verdict is Verdict.UNDECIDED:
         return f"{arm} against {baseline} is undecided: {because or _undecided(pair, unit, margin, seeds)}"
     if verdict is Verdict.EQUIVALENT:
+        small = ""
+        if pair.p_value < ALPHA:
+            small = " Taken alone the difference is not zero either; corrected for the other comparisons that is open."
         return (
             f"{arm} and {baseline} are equivalent: the difference lies within the margin of ±{margin:g} {unit} "
-            f"({_number(pair.mean, places, '+')}, {_interval(pair.interval90, places)}, {sample})."
+            f"({_number(pair.mean, places, '+')}, {_interval(pair.interval90, places)}, {sample}).{small}"
         )
     # Said as a size and a direction, so the interval takes the direction's sign.
     i = pair.interval95

@@ -103,8 +103,9 @@ def compare(recipe: Recipe, workers: int, rounds: int, steps: int) -> tuple[floa
         for seed, (_, theirs) in enumerate(ends[:-1])
     ]
     processes.append(context.Process(target=serve_plain, args=(ends[-1][1], recipe), daemon=True))
-    for process in processes:
+    for process, (_, theirs) in zip(processes, ends, strict=True):
         process.start()
+        theirs.close()  # so that a child that dies is an EOFError here, not a wait without end
     sweep, plain = [ours for ours, _ in ends[:-1]], [ends[-1][0]]
     rate_of(sweep, SLICE), rate_of(plain, SLICE)  # warm
     turns = [(rate_of(sweep, steps), rate_of(plain, steps)) for _ in range(rounds)]
@@ -113,7 +114,7 @@ def compare(recipe: Recipe, workers: int, rounds: int, steps: int) -> tuple[floa
     for process in processes:
         process.join()
     medians = (statistics.median(column) for column in zip(*turns, strict=True))
-    return (*medians, statistics.median(ours / theirs for ours, theirs in turns))  # type: ignore[return-value]
+    return (*medians, statistics.median(ours / theirs for ours, theirs in turns))
 
 
 def matmul_rate(dtype: torch.dtype, shape: tuple[int, int, int], rounds: int) -> float:

@@ -79,7 +79,7 @@ class Result:
     """What one member came to; losses in nats per token. A diverged member has NaN for its held-out loss."""
 
     seed: int
-    diverged_at: int | None  # updates made when a loss was first found non-finite
+    diverged_at: int | None  # index of the update before or after which a loss was first found non-finite
     val_loss: float  # mean over every held-out token
     val_window_sd: float  # SD over the full held-out windows of a window's mean loss
     last_batch_loss: float  # of the last training batch, before its update

@@ -98,10 +98,14 @@ class Corpus:
         return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
 
-def build_corpus(name: str, documents: Sequence[str], vocabulary_size: int, context_length: int) -> Corpus:
+def build_corpus(
+    name: str, documents: Sequence[str], vocabulary_size: int, context_length: int, sha256: str | None = None
+) -> Corpus:
     """The corpus of ``documents``, each stream being its documents in their order, joined by a newline.
 
     The vocabulary comes from the training part alone, so the held-out loss also pays for characters never seen.
+    ``sha256`` names the text; by default it is that of the documents joined by newlines, which does not tell where one
+    ends. A file gives its own, since the same lines parted otherwise are split otherwise.
 
     Raises CorpusError for an empty text, for a part shorter than one window (``context_length`` tokens and the one to
     predict after the last of them), and for fewer distinct training characters than ``vocabulary_size - 1``.
@@ -127,11 +131,11 @@ def build_corpus(name: str, documents: Sequence[str], vocabulary_size: int, cont
         raise CorpusError(
             f"The training part of the corpus {name} has {vocabulary.size - 1:,} distinct characters, but a vocabulary "
             f"of {vocabulary_size:,} needs {vocabulary_size - 1:,} besides the unknown symbol. "
-            f"Give a longer text or a vocabulary of at most {vocabulary.size:,}."
+            f"Give a longer text, or a vocabulary of at most {vocabulary.size:,} (--vocabulary {vocabulary.size})."
         )
     return Corpus(
         name=name,
-        sha256=text_sha256(text),
+        sha256=sha256 or text_sha256(text),
         vocabulary=vocabulary,
         train=vocabulary.encode(train),
         held_out=vocabulary.encode(held_out),

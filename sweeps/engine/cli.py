@@ -1,5 +1,7 @@
 """The command line of every study file."""
 
+import hashlib
+import logging
 import os
 import re
 import shlex
@@ -16,11 +18,11 @@ from analysis.guards import UnfairError
 from analysis.records import RecordError, Records
 from model.corpus import tang
 from model.corpus.text import Corpus, CorpusError, build_corpus, read_documents
-from sweeps.engine.conduct import STOPPED, conduct
+from sweeps.engine.conduct import STOPPED, Conductor
 from sweeps.engine.launch import LaunchError
 from sweeps.engine.plan import make_plan
 from sweeps.engine.preview import show_plan
-from sweeps.engine.study import Study, StudyError
+from sweeps.engine.study import MOST_SEEDS, Study, StudyError
 from sweeps.engine.tracking import DEFAULT_STORE, check_tracking_uri, public_uri
 
 MISTAKES = (StudyError, CorpusError, RecordError, LaunchError, UnfairError)  # each says what a person can do about it
@@ -67,6 +69,17 @@ def main(make_study: Callable[[], Study]) -> NoReturn:
     """Run the study as the command line asks. Exit code 0 when every run is recorded, 1 when runs failed, 2 for a
     mistake of the user's, 130 when stopped."""
     try:
+        raise SystemExit(_main(make_study))
+    except MISTAKES as error:
+        print(f"seedbed: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        print("Stopped. What is recorded stays, and the same command goes on.", file=sys.stderr)
+        raise SystemExit(STOPPED) from None
+
+
+def _main(make_study: Callable[[], Study]) -> int:
+    try:
         study = make_study()
         options = tyro.cli(
             Options,
@@ -74,61 +87,64 @@ def main(make_study: Callable[[], Study]) -> NoReturn:
             description=f"{study.question} Arms: {', '.join(a.name for a in study.arms)}; baseline: {study.baseline}.",
             config=(tyro.conf.FlagCreatePairsOff,),
         )
-        asked = _asked(study, options)
-    except ValueError as error:  # a part, a recipe or a study that cannot be
-        _refuse(error)
-    try:
-        code = _run(asked, options, Console(highlight=False))
-    except MISTAKES as error:
-        _refuse(error)
-    except KeyboardInterrupt:
-        print("Stopped. What is recorded stays, and the same command goes on.", file=sys.stderr)
-        code = STOPPED
-    raise SystemExit(code)
+        study = _asked(study, options)
+    except ValueError as error:  # of a part, a recipe or a study: whatever cannot be is a mistake in what was asked
+        raise StudyError(str(error)) from None
+    console = Console(highlight=False)
+    _let_the_text_speak()
+
+    records = Records(options.results / study.name, study.name)
+    corpus = load_corpus(options.corpus, study)
+    plan = make_plan(study, corpus, records.recorded())
+    taken = records.neighbours([run.run_id for run in plan.missing])
+    plan = plan.after(row["run_id"] for row in taken[0])
+    if options.plan:
+        show_plan(plan, corpus, console)
+        return 0
+    conductor = Conductor(plan, corpus, records, taken, console, command(), options.store)
+    return conductor.conduct(options.device, options.address)
 
 
-def _refuse(error: Exception) -> NoReturn:
-    print(f"seedbed: {error}", file=sys.stderr)
-    raise SystemExit(2)
+def _let_the_text_speak() -> None:
+    """Show what fetching a text says of itself: it can take minutes."""
+    logger = logging.getLogger("model.corpus")
+    if not logger.handlers:
+        logger.addHandler(logging.StreamHandler(sys.stdout))
+        logger.setLevel(logging.INFO)
 
 
 def _asked(study: Study, options: Options) -> Study:
     check_tracking_uri(options.store)
+    if options.preset == "quick":
+        study = study.as_rehearsal()
     if options.seeds is not None:
         study = study.replace(seeds=parse_seeds(options.seeds))
     if options.arms:
         study = study.with_arms(options.arms)
     if options.steps is not None:
         study = study.with_steps(options.steps)
-    if options.vocabulary is not None:
-        study = study.with_vocabulary(options.vocabulary)
-    return study.as_rehearsal() if options.preset == "quick" else study
+    return study.with_text(options.corpus.name if options.corpus else None, options.vocabulary)
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
     """'10' is the seeds 0 to 9; '3,5,8' is those three. Raises StudyError."""
     if re.fullmatch(r"\d+", text):
+        if int(text) > MOST_SEEDS:
+            raise StudyError(f"--seeds {text} is more than the {MOST_SEEDS:,} seeds that a study may have.")
         return tuple(range(int(text)))
     if re.fullmatch(r"\d+(,\d+)+,?", text.replace(" ", "")):
         return tuple(int(seed) for seed in text.replace(" ", "").rstrip(",").split(","))
     raise StudyError(f"--seeds takes a number of seeds such as 10, or a list such as 3,5,8, but was given {text!r}.")
 
 
-def _run(study: Study, options: Options, console: Console) -> int:
-    records = Records(options.results / study.name)
-    corpus = load_corpus(options.corpus, study)
-    plan = make_plan(study, corpus, records.recorded())
-    if options.plan:
-        show_plan(plan, corpus, console)
-        return 0
-    return conduct(plan, corpus, records, console, command(), options.device, options.store, options.address)
-
-
 def load_corpus(path: Path | None, study: Study) -> Corpus:
     """The text of a study, read with the vocabulary and context of its baseline. Raises CorpusError."""
     config = study.arm(study.baseline).recipe.model
-    name, documents = ("tang", tang.documents()) if path is None else (path.name, read_documents(path))
-    return build_corpus(name, documents, config.vocabulary, config.context)
+    if path is None:
+        return build_corpus("tang", tang.documents(), config.vocabulary, config.context)
+    documents = read_documents(path)
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    return build_corpus(path.name, documents, config.vocabulary, config.context, sha256)
 
 
 def command() -> str:

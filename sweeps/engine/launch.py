@@ -8,7 +8,8 @@ import logging
 import os
 import socket
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from model.corpus.text import Corpus
 from model.train import Member
@@ -23,8 +24,12 @@ class LaunchError(ValueError):
     """A cluster that cannot be joined, or that lacks what the runs need."""
 
 
-def connect(address: str | None) -> None:
-    """Start a Ray of our own on this machine, or join the one at `address` ('auto' finds it). Raises LaunchError."""
+@contextmanager
+def cluster(address: str | None) -> Iterator[None]:
+    """A Ray of our own on this machine, ended afterwards, or the one at `address` ('auto' finds it).
+
+    Raises LaunchError when there is none, or when it has no CPU to give.
+    """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     if address is not None:
@@ -40,10 +45,18 @@ def connect(address: str | None) -> None:
         )
     except (ConnectionError, ValueError, RuntimeError) as error:
         reason = str(error).strip().splitlines()[0].rstrip(".")
+        if address is None:
+            raise LaunchError(f"Ray could not be started on this machine ({reason}).") from None
         raise LaunchError(
             f"The Ray cluster at {address!r} cannot be joined ({reason}). If it asks for a token, set "
             "RAY_AUTH_MODE=token; to train on this machine alone, leave --address out."
         ) from None
+    try:
+        if ray.cluster_resources().get("CPU", 0) < 1:
+            raise LaunchError("The Ray cluster has no CPU to give, and each run takes one; add a node that has.")
+        yield
+    finally:
+        ray.shutdown()
 
 
 def _check_port(address: str) -> None:
@@ -56,13 +69,6 @@ def _check_port(address: str) -> None:
             raise LaunchError(
                 f"No Ray cluster answers at {address!r}. Start one with 'ray start --head', or leave --address out."
             ) from None
-
-
-def disconnect() -> None:
-    """Leave the cluster, or end the local one."""
-    import ray
-
-    ray.shutdown()
 
 
 def choose_device(wanted: str) -> str:

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from model.batches import evaluation_batches
 from model.corpus.text import Corpus
-from model.train import Member, Recipe, training
+from model.train import EVALUATIONS, Member, Recipe, evaluate, training
 from sweeps.engine.fingerprint import run_id
 from sweeps.engine.study import Study, StudyError
 
@@ -62,15 +63,19 @@ def make_plan(study: Study, corpus: Corpus, recorded: Sequence[str]) -> Plan:
     return Plan(study, runs, frozenset(recorded) & {run.run_id for run in runs})
 
 
-def seconds_per_step(recipe: Recipe, corpus: Corpus) -> float:
-    """Wall time of one update of `recipe` on one thread of this machine, measured over its first few updates."""
+def seconds_per_run(recipe: Recipe, corpus: Corpus) -> float:
+    """Wall time of one run on one thread of this machine, from its first few updates and one evaluation."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     slices = training([Member(recipe, seed=0)], corpus, "cpu")
     try:
         before, started = next(slices).steps_done, time.perf_counter()
         after = next(slices, None)
-        return (time.perf_counter() - started) / max(1, after.steps_done - before if after else 1)
+        per_step = (time.perf_counter() - started) / max(1, after.steps_done - before if after else 1)
+        started = time.perf_counter()
+        batches = evaluation_batches(corpus.held_out, recipe.model.context, recipe.budget.batch)
+        evaluate(recipe.model.build(seed=0), batches)
+        return recipe.budget.steps * per_step + EVALUATIONS * (time.perf_counter() - started)
     finally:
         slices.close()
         torch.set_num_threads(threads)

@@ -6,10 +6,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from analysis.wording import duration
 from model import counting
 from model.corpus.text import Corpus
-from sweeps.engine.plan import Plan, seconds_per_step
-from sweeps.engine.progress import duration
+from sweeps.engine.plan import Plan, seconds_per_run
 
 
 def show_plan(plan: Plan, corpus: Corpus, console: Console) -> None:
@@ -23,7 +23,7 @@ def show_plan(plan: Plan, corpus: Corpus, console: Console) -> None:
     for arm in study.arms:
         runs = [run for run in plan.runs if run.arm == arm.name]
         missing = [run for run in plan.missing if run.arm == arm.name]
-        seconds = seconds_per_step(arm.recipe, corpus) * arm.recipe.budget.steps if missing else None
+        seconds = seconds_per_run(arm.recipe, corpus) if missing else None
         total += (seconds or 0.0) * len(missing)
         table.add_row(
             arm.name + (" (baseline)" if arm.name == study.baseline else ""),

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.compare import Analysis
+from analysis.wording import duration
 from sweeps.engine.plan import Plan
 
 REFRESHES_PER_SECOND = 2
@@ -63,6 +64,8 @@ class Progress:
         self.sizes[cohort] = self.made[cohort] = 0
         self.ended.add(cohort)
         self.failed += runs
+        if self.console.is_terminal:
+            self.console.print(line, soft_wrap=True)  # above the table, where it stays
         self._line(line)
 
     def counts(self) -> str:
@@ -107,10 +110,3 @@ class Progress:
             known = f"{comparison.difference:+.4f} [{low:+.4f}, {high:+.4f}]" if comparison.n > 1 else "no interval yet"
             table.add_row(comparison.arm, f"n = {comparison.n}", known, str(comparison.verdict))
         return Group(Text(f"{self.plan.study.name}: {self.counts()}"), bar, table)
-
-
-def duration(seconds: float) -> str:
-    """Such as ``45 s``, ``12 min`` or ``3.5 h``."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

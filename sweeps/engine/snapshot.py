@@ -9,7 +9,6 @@ from model.corpus.text import Corpus
 from sweeps.engine.fingerprint import recipe_text
 from sweeps.engine.plan import Plan
 from sweeps.engine.source import CommitState
-from sweeps.engine.study import METRICS
 
 SNAPSHOT_FORMAT = 1
 
@@ -23,8 +22,8 @@ def make_snapshot(plan: Plan, corpus: Corpus, command: str, source: CommitState)
         "format": SNAPSHOT_FORMAT,
         "study": study.name,
         "question": study.question,
-        "metric": study.metric,
-        "metric_name": METRICS[study.metric],
+        "metric": "val_loss",
+        "metric_name": "held-out loss",
         "unit": "nats per character",
         "margin": study.margin,
         "margin_reason": study.margin_reason,

@@ -6,6 +6,8 @@ Nothing runs when a study is made; it is only checked. Every mistake is a StudyE
 import dataclasses
 import difflib
 import math
+import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +16,11 @@ from model import counting
 from model.train import Budget, Recipe
 from sweeps.engine.fingerprint import recipe_text
 
-METRICS = {"val_loss": "held-out loss", "last_batch_loss": "loss of the last training batch"}  # nats per token
 QUANTITIES = {
     "parameters": lambda recipe: counting.parameters(recipe.model).total,
     "tokens": lambda recipe: recipe.tokens,
 }
+MOST_SEEDS = 10_000
 REHEARSAL_SHARE = 10  # a rehearsal trains a tenth of the steps
 REHEARSAL_SEEDS = 5
 
@@ -42,7 +44,8 @@ class Study:
 
     `varies` lists the recipe keys, or the beginnings of keys, in which arms may differ from the baseline; any other
     difference is refused. `equal` gives quantities that must agree over the arms, with the tolerance as a share of the
-    baseline's. `margin` is the smallest difference of `metric` that matters, in its unit, fixed before any data.
+    baseline's. `margin` is the smallest difference of the held-out loss that matters, in nats per token, fixed before
+    any data; a study without one is refused.
     """
 
     name: str
@@ -50,10 +53,9 @@ class Study:
     arms: tuple[Arm, ...]
     baseline: str
     varies: tuple[str, ...]
-    margin: float
-    margin_reason: str
+    margin: float | None = None
+    margin_reason: str = ""
     equal: tuple[tuple[str, float], ...] = (("tokens", 0.0),)
-    metric: str = "val_loss"
     seeds: tuple[int, ...] = tuple(range(10))
     not_controlled: tuple[str, ...] = ()
     rehearsal: bool = False
@@ -90,17 +92,26 @@ class Study:
         return dataclasses.replace(self, **changes)
 
     def with_steps(self, steps: int) -> "Study":
-        """The same study with every arm trained for `steps` updates."""
-        return self._map_recipes(lambda r: dataclasses.replace(r, budget=Budget(steps, r.budget.batch)))
+        """The same study with every arm trained for `steps` updates, under a name of its own."""
+        changed = self._map_recipes(lambda r: dataclasses.replace(r, budget=Budget(steps, r.budget.batch)))
+        return changed._named(f"{steps}-steps") if changed != self else self
 
-    def with_vocabulary(self, size: int) -> "Study":
-        """The same study with every arm reading and predicting `size` symbols."""
-        return self._map_recipes(lambda r: dataclasses.replace(r, model=dataclasses.replace(r.model, vocabulary=size)))
+    def with_text(self, name: str | None, vocabulary: int | None) -> "Study":
+        """The same study on the text `name` or with another vocabulary, under a name of its own."""
+        study = self if name is None else self._named(re.sub(r"\W+", "-", name))
+        if vocabulary is None:
+            return study
+        return study._named(f"{vocabulary}-symbols")._map_recipes(
+            lambda r: dataclasses.replace(r, model=dataclasses.replace(r.model, vocabulary=vocabulary))
+        )
 
     def with_arms(self, names: tuple[str, ...]) -> "Study":
-        """The study of the baseline and the arms in `names` alone."""
+        """The study of the baseline and the arms in `names` alone, under a name of its own: fewer comparisons are
+        another family, and their verdicts must not replace those of the whole study."""
         kept = {self.arm(name).name for name in names} | {self.baseline}
-        return self.replace(arms=tuple(arm for arm in self.arms if arm.name in kept))
+        arms = tuple(arm for arm in self.arms if arm.name in kept)
+        others = "-".join(arm.name for arm in arms if arm.name != self.baseline)
+        return self.replace(arms=arms)._named(others) if arms != self.arms else self
 
     def as_rehearsal(self) -> "Study":
         """A tenth of the steps and of the warmup and at most five seeds, under a name of its own: it shows every part
@@ -111,28 +122,28 @@ class Study:
             budget = Budget(max(2, recipe.budget.steps // REHEARSAL_SHARE), recipe.budget.batch)
             return dataclasses.replace(recipe, optimizer=optimizer, budget=budget)
 
-        return self._map_recipes(shorter).replace(
-            name=f"{self.name}-quick", seeds=self.seeds[:REHEARSAL_SEEDS], rehearsal=True
-        )
+        rehearsal = self._map_recipes(shorter)._named("quick")
+        return rehearsal.replace(seeds=self.seeds[:REHEARSAL_SEEDS], rehearsal=True)
+
+    def _named(self, addition: str) -> "Study":
+        return self.replace(name=f"{self.name}-{addition}")
 
     def _map_recipes(self, change: Callable[[Recipe], Recipe]) -> "Study":
         return self.replace(arms=tuple(dataclasses.replace(arm, recipe=change(arm.recipe)) for arm in self.arms))
 
     def _check_margin(self) -> None:
-        if self.metric not in METRICS:
-            raise StudyError(
-                f"The study {self.name} has an unknown metric {self.metric!r}; choose from {', '.join(METRICS)}."
-            )
         if not isinstance(self.margin, int | float) or not (self.margin > 0 and math.isfinite(self.margin)):
             raise StudyError(
-                f"The study {self.name} needs a margin above zero, the smallest difference of its metric that matters; "
-                f"it was given {self.margin!r}."
+                f"The study {self.name} needs a margin above zero, the smallest difference that matters, but was given "
+                f"{'none' if self.margin is None else repr(self.margin)}."
             )
 
     def _check_seeds(self) -> None:
+        if len(self.seeds) > MOST_SEEDS:
+            raise StudyError(f"{len(self.seeds):,} seeds are more than the {MOST_SEEDS:,} that a study may have.")
         if not self.seeds:
             raise StudyError(f"The study {self.name} has no seeds; give at least one, and three for any verdict.")
-        repeated = sorted({seed for seed in self.seeds if self.seeds.count(seed) > 1})
+        repeated = sorted(seed for seed, count in Counter(self.seeds).items() if count > 1)
         if repeated:
             raise StudyError(
                 f"The seeds {', '.join(map(str, repeated))} are given more than once; each counts once only."

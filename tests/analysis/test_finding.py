@@ -95,7 +95,7 @@ def test_nothing_recorded_is_said_in_words(material: Callable[..., Material]) ->
 def test_uncommitted_changes_are_told(material: Callable[..., Material], snapshot: dict[str, Any]) -> None:
     made = material()
     snapshot["uncommitted"] = True
-    assert "Commit: abc123 with uncommitted changes" in markdown(made)
+    assert "Commit: abc123 with changes or files that are not committed" in markdown(made)
     snapshot["commit"] = None
     assert "Commit: no commit was recorded" in markdown(made)
 

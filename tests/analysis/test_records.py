@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from analysis.folder import locked
 from analysis.records import COMPLETED, DIVERGED, RecordError, Records
 
 
@@ -75,14 +76,14 @@ def test_a_part_cut_short_is_named(records: Records, kept: int, kind: str) -> No
     (part,) = (records.folder / kind).iterdir()
     part.write_bytes(part.read_bytes()[:kept])
     with pytest.raises(RecordError, match=f"{part.name} is not a whole Parquet file"):
-        _ = records.runs() if kind == "runs" else records.curves(["1"])
+        records.recorded()
 
 
 def test_a_part_with_other_columns_is_named(records: Records) -> None:
     records.append([row("1")], [point("1", 0)])
     (part,) = (records.folder / "curves").iterdir()
-    part.replace(records.folder / "runs" / "odd.parquet")
-    with pytest.raises(RecordError, match=r"odd\.parquet has other columns"):
+    (records.folder / "runs" / part.name).write_bytes(part.read_bytes())
+    with pytest.raises(RecordError, match="has other columns"):
         records.runs()
 
 
@@ -90,20 +91,56 @@ def test_rows_of_the_wrong_form_are_our_mistake(records: Records) -> None:
     with pytest.raises(AssertionError, match="val_loss"):
         records.append([{k: v for k, v in row("1").items() if k != "val_loss"}], [])
     with pytest.raises(AssertionError, match="extra"):
-        records.append([row("1", extra=1)], [])
+        records.append([row("1"), row("2", extra=1)], [])
     assert records.recorded() == []
 
 
 def test_a_foreign_folder_is_left_alone(tmp_path: Path) -> None:
-    for content in (None, "not json", '{"study": "other"}', "[]"):
-        folder = tmp_path / f"folder{hash(content)}"
-        folder.mkdir()
-        (folder / "mine.txt").write_text("mine")
-        if content is not None:
-            (folder / "study.json").write_text(content)
-        with pytest.raises(RecordError, match="not empty"):
-            Records(folder)
-        assert (folder / "mine.txt").read_text() == "mine"
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(RecordError, match=r"holds mine\.txt, which no study writes"):
+        Records(tmp_path)
+
+
+def test_the_folder_of_another_study_is_left_alone(records: Records) -> None:
+    Records(records.folder, "s")
+    with pytest.raises(RecordError, match="belongs to the study 's', not to 't'"):
+        Records(records.folder, "t")
+
+
+def test_a_damaged_study_file_leaves_the_records_usable(records: Records) -> None:
+    records.append([row("1")], [point("1", 0)])
+    (records.folder / "study.json").write_text("{")
+    again = Records(records.folder, "s")
+    assert again.recorded() == ["1"]
+    with pytest.raises(RecordError, match=r"study\.json is damaged"):
+        again.snapshot()
+
+
+def test_half_a_part_does_not_count(records: Records) -> None:
+    """A row whose curves are gone is trained again; curves whose row never came are not read."""
+    records.append([row("1")], [point("1", 0)])
+    records.append([row("2", seed=1)], [point("2", 0)])
+    curves, rows = (sorted((records.folder / kind).iterdir()) for kind in ("curves", "runs"))
+    curves[0].unlink()
+    rows[1].unlink()
+    assert records.recorded() == []
+    assert len(records.curves(["1", "2"])) == 0
+
+
+def test_a_run_is_called_as_the_plan_calls_it(records: Records) -> None:
+    records.append([row("1", arm="old"), row("2", arm="older", seed=1)], [point("1", 0), point("2", 0)])
+    plan = {"runs": [{"run_id": "1", "arm": "new", "seed": 0}]}
+    runs, curves = records.planned(plan)
+    assert runs[["run_id", "arm"]].to_numpy().tolist() == [["1", "new"]]
+    assert curves["arm"].tolist() == ["new"]
+
+
+def test_one_process_at_a_time(records: Records) -> None:
+    again = locked(records.folder)
+    with locked(records.folder), pytest.raises(RecordError, match="Another process runs a study"):
+        again.__enter__()
+    with locked(records.folder):
+        assert records.recorded() == []
 
 
 def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
@@ -124,7 +161,7 @@ def test_a_full_disk_loses_nothing(records: Records) -> None:
     records.append([row("1")], [])
     (records.folder / "curves").mkdir(exist_ok=True)
     code = (
-        "import builtins, pathlib, sys; from analysis import records as r; real = builtins.open\n"
+        "import builtins, pathlib, sys; from analysis import folder as r; real = builtins.open\n"
         "builtins.open = lambda path, mode: real('/dev/full', mode)\n"
         f"r.replace_file(pathlib.Path({str(records.folder / 'runs' / 'x.parquet')!r}), b'x' * 10)"
     )
@@ -176,4 +213,5 @@ def test_a_damaged_neighbour_gives_nothing(records: Records, tmp_path: Path) -> 
     part.write_bytes(b"PAR1")
     (tmp_path / "foreign").mkdir()
     (tmp_path / "foreign" / "study.json").write_text(json.dumps({"hello": 1}))
+    (tmp_path / "foreign" / "thesis.tex").write_text("mine")
     assert records.neighbours(["1"]) == ([], [])

@@ -81,9 +81,9 @@ def test_options_that_are_none(give: Give, tmp_path: Path, options: list[str]) -
     [
         (b"", "empty"),
         ("poésie".encode("latin-1") * 100, "not UTF-8"),
-        (b"abcdefghijk", "shorter|characters"),
-        (b"abc abd\n\n" * 50, "characters"),
-        (None, "no such|does not exist|not found"),
+        (b"abcdefghijk", "one window needs 9"),
+        (b"\n\n".join(b"abc" * n for n in range(9, 59)), "a vocabulary of at most 5"),
+        (None, "no such file"),
     ],
     ids=["empty", "not UTF-8", "shorter than a window", "fewer characters than the vocabulary", "missing"],
 )
@@ -97,10 +97,10 @@ def test_texts_that_cannot_be_trained_on(give: Give, tmp_path: Path, content: by
 
 
 def test_a_foreign_results_folder(give: Give, tmp_path: Path) -> None:
-    folder = tmp_path / "results" / "tiny"
+    folder = tmp_path / "results" / "tiny-letters-txt"
     folder.mkdir(parents=True)
     (folder / "thesis.tex").write_text("mine")
-    assert "is not empty and holds no study.json" in refusal(give())
+    assert "holds thesis.tex, which no study writes" in refusal(give())
     assert [p.name for p in folder.iterdir()] == ["thesis.tex"]
 
 

@@ -68,7 +68,7 @@ def test_values_without_a_stable_text_are_refused() -> None:
 
     for value in (lambda x: x, object(), [1, 2], {"a": 1}, ModelConfig):
         with pytest.raises(ValueError, match=r"part\.function is a .* no stable text"):
-            flatten({"part": None} and Part(value), "part")
+            flatten(Part(value), "part")
 
 
 def test_numbers_that_print_alike_stay_apart() -> None:

@@ -19,7 +19,7 @@ def resolved(name: str) -> str:
     study = importlib.import_module(f"sweeps.{name}").study()
     lines = [
         f"question: {study.question}",
-        f"metric: {study.metric}, margin {study.margin:g}, baseline {study.baseline}",
+        f"margin {study.margin:g} in held-out loss, baseline {study.baseline}",
     ]
     lines.append(f"seeds: {', '.join(map(str, study.seeds))}")
     for arm in study.arms:

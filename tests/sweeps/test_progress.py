@@ -10,7 +10,7 @@ from analysis.compare import analyse
 from analysis.records import RUNS
 from model.corpus.text import build_corpus, read_documents
 from sweeps.engine.plan import Plan, make_plan
-from sweeps.engine.progress import Progress, duration
+from sweeps.engine.progress import Progress
 from sweeps.engine.snapshot import make_snapshot
 from sweeps.engine.source import CommitState
 
@@ -69,8 +69,3 @@ def test_on_a_terminal_a_live_table(plan: Plan, text: Path) -> None:
     shown = file.getvalue()
     assert "tiny: 4/9 runs done" in shown
     assert "no interval yet" in shown
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(3.4, "3 s"), (89, "89 s"), (700, "12 min"), (7200, "2.0 h")])
-def test_durations(seconds: float, text: str) -> None:
-    assert duration(seconds) == text

@@ -37,6 +37,11 @@ def test_a_margin_is_needed(margin: object) -> None:
         make(margin=margin)
 
 
+def test_a_study_that_forgets_its_margin_is_refused_in_words() -> None:
+    with pytest.raises(StudyError, match="but was given none"):
+        Study("example", "Does width help?", make().arms, "base", ("model.feedforward",))
+
+
 def test_seeds() -> None:
     with pytest.raises(StudyError, match="has no seeds"):
         make(seeds=())
@@ -86,12 +91,15 @@ def test_an_unknown_arm_suggests_the_nearest() -> None:
         make().with_arms(("wid",))
     with pytest.raises(StudyError, match="its arms are base, wide"):
         make(baseline="zzz")
-    assert [arm.name for arm in make().with_arms(("wide",)).arms] == ["base", "wide"]
-
-
-def test_an_unknown_metric_is_refused() -> None:
-    with pytest.raises(StudyError, match="unknown metric 'accuracy'"):
-        make(metric="accuracy")
+    chosen = make(
+        arms=(
+            *make().arms,
+            Arm("wider", replace(WIDE, model=replace(WIDE.model, feedforward=GELUFeedForward(600))), ""),
+        )
+    )
+    assert [arm.name for arm in chosen.with_arms(("wide",)).arms] == ["base", "wide"]
+    assert chosen.with_arms(("wide",)).name == "example-wide"
+    assert make().with_arms(("wide", "base")) == make()
 
 
 def test_replicates_are_told_from_other_arms() -> None:
@@ -108,7 +116,10 @@ def test_replicates_are_told_from_other_arms() -> None:
 
 def test_steps_and_rehearsal_make_other_runs() -> None:
     study = make()
-    assert {arm.recipe.budget.steps for arm in study.with_steps(300).arms} == {300}
+    shorter = study.with_steps(300)
+    assert {arm.recipe.budget.steps for arm in shorter.arms} == {300}
+    assert shorter.name == "example-300-steps"
+    assert study.with_steps(1200) is study
     with pytest.raises(ValueError, match="A warmup of 100 updates leaves nothing of 50 steps"):
         study.with_steps(50)
     rehearsal = study.as_rehearsal()
@@ -118,14 +129,24 @@ def test_steps_and_rehearsal_make_other_runs() -> None:
     assert {(arm.recipe.budget.steps, arm.recipe.optimizer.warmup) for arm in rehearsal.arms} == {(120, 10)}
 
 
+def test_another_text_or_vocabulary_is_another_name() -> None:
+    """A variation must not replace the records' report of the study itself."""
+    study = make()
+    assert study.with_text(None, None) is study
+    assert study.with_text("my text.txt", None).name == "example-my-text-txt"
+    smaller = study.with_text(None, 60)
+    assert smaller.name == "example-60-symbols"
+    assert {arm.recipe.model.vocabulary for arm in smaller.arms} == {60}
+
+
 @pytest.mark.parametrize(("given", "seeds"), [("3", (0, 1, 2)), ("3,5,8", (3, 5, 8)), ("7, 2,", (7, 2)), ("0", ())])
 def test_seeds_on_the_command_line(given: str, seeds: tuple[int, ...]) -> None:
     assert parse_seeds(given) == seeds
 
 
-@pytest.mark.parametrize("given", ["", "ten", "1.5", "-3", "1;2", "1,,2"])
+@pytest.mark.parametrize("given", ["", "ten", "1.5", "-3", "1;2", "1,,2", "9" * 30])
 def test_seeds_that_are_none(given: str) -> None:
-    with pytest.raises(StudyError, match="--seeds takes a number"):
+    with pytest.raises(StudyError, match=r"--seeds takes a number|more than the 10,000"):
         parse_seeds(given)
 
 

@@ -1,6 +1,7 @@
 """The whole way, with a real Ray, a real MLflow store and real files: from a command to a verdict, through every kind
 of interruption, with the same numbers in the end."""
 
+import json
 import os
 import re
 import shutil
@@ -15,14 +16,21 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from analysis.folder import locked
 from analysis.records import Records
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 TINY = Path(__file__).parent / "tiny.py"
 
 
+def study_in(folder: Path) -> Path:
+    """The folder of the only study under ``results``, whose name tells the text, and the arms when not all."""
+    (found,) = (folder / "results").iterdir()
+    return found
+
+
 def rows(folder: Path) -> pd.DataFrame:
-    return Records(folder / "results" / "tiny").runs()
+    return Records(study_in(folder)).runs()
 
 
 def results_of(frame: pd.DataFrame) -> dict[tuple[str, int], float]:
@@ -36,7 +44,7 @@ def children(folder: Path) -> dict[str, object]:
         from mlflow.tracking import MlflowClient
 
         client = MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
-    experiment = client.get_experiment_by_name("tiny")
+    experiment = client.get_experiment_by_name(study_in(folder).name)
     assert experiment is not None
     found = [r for r in client.search_runs([experiment.experiment_id]) if "seedbed.run_id" in r.data.tags]
     by_id = {r.data.tags["seedbed.run_id"]: r for r in found}
@@ -73,7 +81,7 @@ def test_every_run_has_one_row_and_its_curves(swept: tuple[Path, str]) -> None:
     assert set(frame["status"][frame["arm"] == "wild"]) == {"diverged"}
     assert (frame["seconds"] > 0).all()
     assert frame["tokens"][frame["arm"] == "wide"].eq(30 * 8 * 8).all()
-    curves = Records(swept[0] / "results" / "tiny").curves(list(frame["run_id"]))
+    curves = Records(study_in(swept[0])).curves(list(frame["run_id"]))
     assert set(curves["run_id"]) == set(frame["run_id"])
     last = curves[(curves["name"] == "val_loss") & (curves["step"] == 30)].set_index("run_id")["value"]
     completed = frame[frame["status"] == "completed"].set_index("run_id")["val_loss"]
@@ -95,7 +103,7 @@ def test_what_a_person_is_told(swept: tuple[Path, str]) -> None:
     assert re.search(r"wild seed \d: diverged at step \d+", printed)
     assert "All 9 runs are recorded. From start to verdict:" in printed
     assert "wide" in printed.split("verdict")[1]
-    page = (folder / "results" / "tiny" / "report.html").read_text()
+    page = (study_in(folder) / "report.html").read_text()
     assert all(run_id in page for run_id in rows(folder)["run_id"])
     assert not list(folder.glob("seedbed-*"))
     assert sorted(p.name for p in folder.iterdir()) == ["mlartifacts", "mlflow.db", "results"]
@@ -112,17 +120,17 @@ def test_the_same_command_runs_nothing(copy: Path, run: Run) -> None:
 
 def test_more_seeds_run_only_the_new_ones(copy: Path, run: Run, cluster: str) -> None:
     before = results_of(rows(copy))
-    done = run("--seeds", "4", "--arms", "wide", "--address", cluster)
+    done = run("--seeds", "4", "--address", cluster)
     assert done.returncode == 0, done.stderr
-    assert "2 of 8 runs to train" in done.stdout
+    assert "3 of 12 runs to train" in done.stdout
     after = results_of(rows(copy))
-    assert set(after) - set(before) == {("narrow", 3), ("wide", 3)}
+    assert set(after) - set(before) == {("narrow", 3), ("wide", 3), ("wild", 3)}
     assert after.items() >= {k: v for k, v in before.items() if v == v}.items()  # NaN is not itself
 
 
 def test_a_cut_part_is_named_and_mended(copy: Path, run: Run, cluster: str) -> None:
     frame = rows(copy).set_index("run_id")
-    part = min((copy / "results" / "tiny" / "runs").iterdir())
+    part = min((study_in(copy) / "runs").iterdir())
     lost = pd.read_parquet(part)["run_id"][0]
     part.write_bytes(part.read_bytes()[:-30])
     done = run()
@@ -138,17 +146,98 @@ def test_a_cut_part_is_named_and_mended(copy: Path, run: Run, cluster: str) -> N
     assert len(children(copy)) == 9
 
 
+def test_curves_that_are_lost_are_made_again(copy: Path, run: Run, cluster: str) -> None:
+    before = results_of(rows(copy))
+    min((study_in(copy) / "curves").iterdir()).unlink()
+    done = run("--address", cluster)
+    assert done.returncode == 0, done.stderr
+    assert "1 of 9 runs to train" in done.stdout
+    frame = rows(copy)
+    assert str(results_of(frame)) == str(before)
+    assert set(Records(study_in(copy)).curves(list(frame["run_id"]))["run_id"]) == set(frame["run_id"])
+
+
 def test_records_that_cannot_be_written_end_the_sweep_plainly(copy: Path, run: Run, cluster: str) -> None:
     """As on a full disk: a sentence, exit code 2, and what was recorded stays."""
-    before = recorded(copy)
-    curves = copy / "results" / "tiny" / "curves"
-    shutil.rmtree(curves)
-    curves.write_text("in the way")
-    done = run("--seeds", "4", "--arms", "wide", "--address", cluster)
+    before = rows(copy)
+    scratch = study_in(copy) / "curves"
+    scratch.rename(copy / "kept")
+    scratch.symlink_to("/proc")  # where nothing can be made, but what is asked for can be looked up
+    for part in (copy / "kept").iterdir():
+        assert not (scratch / part.name).exists()
+    done = run("--address", cluster)
     assert done.returncode == 2, done.stdout + done.stderr
     assert "cannot be written" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
-    assert recorded(copy) == before
+    scratch.unlink()
+    (copy / "kept").rename(scratch)
+    assert rows(copy).equals(before)
+
+
+def changed(copy: Path, *changes: tuple[str, str]) -> Path:
+    """The study's file with texts replaced, under the same name."""
+    source = TINY.read_text()
+    for old, new in changes:
+        assert old in source
+        source = source.replace(old, new)
+    path = copy / "tiny.py"
+    path.write_text(source)
+    return path
+
+
+def test_a_renamed_arm_keeps_its_runs(copy: Path, run: Run) -> None:
+    """A run is known by its recipe, so its numbers follow the recipe whatever the arm is called, even names swapped."""
+    before = results_of(rows(copy))
+    study = changed(copy, ('"narrow"', '"x"'), ('"wide"', '"narrow"'), ('"x"', '"wide"'))
+    done = run(study=study)
+    assert done.returncode == 0, done.stderr
+    assert "runs to train" not in done.stdout
+    verdict = json.loads((study_in(copy) / "verdict.json").read_text())["comparisons"][0]
+    assert (verdict["arm"], verdict["baseline"]) == ("narrow", "wide")
+    difference = sum(before["wide", seed] - before["narrow", seed] for seed in range(3)) / 3
+    assert verdict["difference"] == pytest.approx(difference)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("margin=0.05", "margin=0.5"), "margin 0.05 and now has 0.5"),
+        (('baseline="narrow"', 'baseline="wide"'), "baseline"),
+    ],
+)
+def test_a_question_changed_after_the_data_is_refused(copy: Path, run: Run, change: tuple[str, str], said: str) -> None:
+    before = (study_in(copy) / "study.json").read_bytes()
+    done = run(study=changed(copy, change))
+    assert done.returncode == 2, done.stdout
+    assert said in done.stderr
+    assert (study_in(copy) / "study.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [None, '{"study": "ti'], ids=["lost", "damaged"])
+def test_a_lost_study_file_is_written_again(copy: Path, run: Run, content: str | None) -> None:
+    path = study_in(copy) / "study.json"
+    path.unlink() if content is None else path.write_text(content)
+    done = run()
+    assert done.returncode == 0, done.stderr
+    assert "runs to train" not in done.stdout
+    assert len(json.loads(path.read_text())["runs"]) == 9
+
+
+def test_a_second_process_waits_its_turn(copy: Path, run: Run) -> None:
+    with locked(study_in(copy)):
+        done = run()
+    assert done.returncode == 2
+    assert "Another process runs a study" in done.stderr
+
+
+def test_fewer_arms_leave_the_whole_study_alone(copy: Path, run: Run) -> None:
+    whole = study_in(copy)
+    before = (whole / "report.html").read_bytes()
+    done = run("--arms", "wide")
+    assert done.returncode == 0, done.stderr
+    assert "6 runs were recorded by another study" in done.stdout
+    assert (whole / "report.html").read_bytes() == before
+    assert sorted(p.name for p in (copy / "results").iterdir()) == ["tiny-letters-txt", "tiny-wide-letters-txt"]
 
 
 def test_another_study_takes_over_what_is_recorded(copy: Path, run: Run, tmp_path: Path) -> None:
@@ -159,7 +248,7 @@ def test_another_study_takes_over_what_is_recorded(copy: Path, run: Run, tmp_pat
     assert done.returncode == 0, done.stderr
     assert "9 runs were recorded by another study and are taken over" in done.stdout
     assert "runs to train" not in done.stdout
-    frame = Records(copy / "results" / "twin").runs()
+    frame = Records(copy / "results" / "twin-letters-txt").runs()
     assert set(frame["arm"]) == {"thin", "wide", "wild"}
     assert set(frame["study"]) == {"twin"}
 
@@ -190,7 +279,7 @@ def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str], seco
 
 
 def recorded(folder: Path) -> int:
-    return len(list((folder / "results" / "tiny" / "runs").glob("*.parquet")))
+    return len(list((folder / "results").glob("*/runs/*.parquet")))
 
 
 @pytest.fixture(scope="module")
@@ -226,7 +315,7 @@ def test_stopped_by_ctrl_c_and_given_again(
     assert process.returncode == 130, out + err
     assert err == ""
     assert re.search(rf"Stopped after .*: {done} of 6 runs are recorded, and the same command trains the other", out)
-    assert (tmp_path / "results" / "tiny" / "report.html").is_file()
+    assert (study_in(tmp_path) / "report.html").is_file()
     assert finish(tmp_path, start, cluster) == undisturbed
 
 
