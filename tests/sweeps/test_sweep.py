@@ -201,8 +201,8 @@ def test_a_renamed_arm_keeps_its_runs(copy: Path, run: Run) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("margin=0.05", "margin=0.5"), "margin 0.05 and now has 0.5"),
-        (('baseline="narrow"', 'baseline="wide"'), "baseline"),
+        (("margin=0.05", "margin=0.5"), "a margin of 0.05, and now it is 0.5"),
+        (('baseline="narrow"', 'baseline="wide"'), "the baseline narrow, and now it is wide"),
     ],
 )
 def test_a_question_changed_after_the_data_is_refused(copy: Path, run: Run, change: tuple[str, str], said: str) -> None:
@@ -250,7 +250,7 @@ def test_another_study_takes_over_what_is_recorded(copy: Path, run: Run, tmp_pat
     assert "runs to train" not in done.stdout
     frame = Records(copy / "results" / "twin-letters-txt").runs()
     assert set(frame["arm"]) == {"thin", "wide", "wild"}
-    assert set(frame["study"]) == {"twin"}
+    assert set(frame["study"]) == {"twin-letters-txt"}
 
 
 Start = Callable[..., subprocess.Popen[str]]
