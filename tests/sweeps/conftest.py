@@ -9,10 +9,14 @@ from types import ModuleType
 
 import pytest
 
+from sweeps.engine.cli import main
+from sweeps.engine.study import Study
+
 HERE = Path(__file__).parent
 # Ray's token authentication is off: a cluster of the tests listens on this machine alone and must work without a token.
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "100", "RAY_AUTH_MODE": "disabled"}
 Run = Callable[..., subprocess.CompletedProcess[str]]
+Give = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="session")
@@ -24,14 +28,24 @@ def text(tmp_path_factory: pytest.TempPathFactory, letters: list[str]) -> Path:
 
 
 @pytest.fixture(scope="session")
-def tiny() -> ModuleType:
+def load() -> Callable[[Path], ModuleType]:
+    """Import a study's file from wherever it lies."""
+
+    def load_file(path: Path) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    return load_file
+
+
+@pytest.fixture(scope="session")
+def tiny(load: Callable[[Path], ModuleType]) -> ModuleType:
     """The module tests/sweeps/tiny.py."""
-    spec = importlib.util.spec_from_file_location("tiny", HERE / "tiny.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load(HERE / "tiny.py")
 
 
 @pytest.fixture(scope="session")
@@ -77,3 +91,20 @@ def run(tmp_path: Path, text: Path) -> Run:
         )
 
     return run_study
+
+
+@pytest.fixture
+def give(
+    tmp_path: Path, text: Path, tiny: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Give:
+    """Give a command in `tmp_path`: exit code, what was printed, what was complained of."""
+    monkeypatch.chdir(tmp_path)
+
+    def give_command(*options: str, study: Callable[[], Study] = tiny.study) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["sweeps/tiny.py", "--corpus", str(text), *options])
+        with pytest.raises(SystemExit) as ended:
+            main(study)
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, *capsys.readouterr()
+
+    return give_command

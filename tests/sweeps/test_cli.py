@@ -15,7 +15,6 @@ from types import ModuleType
 import pytest
 import torch
 
-from sweeps.engine.cli import main
 from sweeps.engine.study import Study
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -33,23 +32,6 @@ MISTAKES = {
         "starts with foo:, which no MLflow store has",
     ),
 }
-
-
-@pytest.fixture
-def give(
-    tmp_path: Path, text: Path, tiny: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Give:
-    """Give a command in `tmp_path`: exit code, what was printed, what was complained of."""
-    monkeypatch.chdir(tmp_path)
-
-    def give_command(*options: str, study: Callable[[], Study] = tiny.study) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["sweeps/tiny.py", "--corpus", str(text), *options])
-        with pytest.raises(SystemExit) as ended:
-            main(study)
-        assert isinstance(ended.value.code, int)
-        return ended.value.code, *capsys.readouterr()
-
-    return give_command
 
 
 def refusal(given: tuple[int, str, str]) -> str:

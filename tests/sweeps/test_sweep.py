@@ -12,14 +12,17 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pandas as pd
 import pytest
 
 from analysis.folder import locked
 from analysis.records import Records
+from sweeps.engine.study import Study
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
+Give = Callable[..., tuple[int, str, str]]
 TINY = Path(__file__).parent / "tiny.py"
 
 
@@ -109,11 +112,11 @@ def test_what_a_person_is_told(swept: tuple[Path, str]) -> None:
     assert sorted(p.name for p in folder.iterdir()) == ["mlartifacts", "mlflow.db", "results"]
 
 
-def test_the_same_command_runs_nothing(copy: Path, run: Run) -> None:
+def test_the_same_command_runs_nothing(copy: Path, give: Give) -> None:
     before = {p: p.stat().st_mtime_ns for p in (copy / "results").rglob("*.parquet")}
-    done = run()
-    assert done.returncode == 0, done.stderr
-    assert "runs to train" not in done.stdout
+    code, out, err = give()
+    assert (code, err) == (0, "")
+    assert "runs to train" not in out
     assert {p: p.stat().st_mtime_ns for p in (copy / "results").rglob("*.parquet")} == before
     assert len(children(copy)) == 9
 
@@ -174,24 +177,32 @@ def test_records_that_cannot_be_written_end_the_sweep_plainly(copy: Path, run: R
     assert rows(copy).equals(before)
 
 
-def changed(copy: Path, *changes: tuple[str, str]) -> Path:
-    """The study's file with texts replaced, under the same name."""
-    source = TINY.read_text()
-    for old, new in changes:
-        assert old in source
-        source = source.replace(old, new)
-    path = copy / "tiny.py"
-    path.write_text(source)
-    return path
+Change = Callable[..., Callable[[], Study]]
 
 
-def test_a_renamed_arm_keeps_its_runs(copy: Path, run: Run) -> None:
+@pytest.fixture
+def changed(tmp_path: Path, load: Callable[[Path], ModuleType]) -> Change:
+    """The tiny study with texts of its file replaced."""
+
+    def change(*changes: tuple[str, str]) -> Callable[[], Study]:
+        source = TINY.read_text()
+        for old, new in changes:
+            assert old in source
+            source = source.replace(old, new)
+        path = tmp_path / "changed.py"
+        path.write_text(source)
+        study: Callable[[], Study] = load(path).study
+        return study
+
+    return change
+
+
+def test_a_renamed_arm_keeps_its_runs(copy: Path, give: Give, changed: Change) -> None:
     """A run is known by its recipe, so its numbers follow the recipe whatever the arm is called, even names swapped."""
     before = results_of(rows(copy))
-    study = changed(copy, ('"narrow"', '"x"'), ('"wide"', '"narrow"'), ('"x"', '"wide"'))
-    done = run(study=study)
-    assert done.returncode == 0, done.stderr
-    assert "runs to train" not in done.stdout
+    code, out, err = give(study=changed(('"narrow"', '"x"'), ('"wide"', '"narrow"'), ('"x"', '"wide"')))
+    assert (code, err) == (0, "")
+    assert "runs to train" not in out
     verdict = json.loads((study_in(copy) / "verdict.json").read_text())["comparisons"][0]
     assert (verdict["arm"], verdict["baseline"]) == ("narrow", "wide")
     difference = sum(before["wide", seed] - before["narrow", seed] for seed in range(3)) / 3
@@ -205,49 +216,51 @@ def test_a_renamed_arm_keeps_its_runs(copy: Path, run: Run) -> None:
         (('baseline="narrow"', 'baseline="wide"'), "the baseline narrow, and now it is wide"),
     ],
 )
-def test_a_question_changed_after_the_data_is_refused(copy: Path, run: Run, change: tuple[str, str], said: str) -> None:
+def test_a_question_changed_after_the_data_is_refused(
+    copy: Path, give: Give, changed: Change, change: tuple[str, str], said: str
+) -> None:
     before = (study_in(copy) / "study.json").read_bytes()
-    done = run(study=changed(copy, change))
-    assert done.returncode == 2, done.stdout
-    assert said in done.stderr
+    code, _, err = give(study=changed(change))
+    assert code == 2
+    assert said in err
     assert (study_in(copy) / "study.json").read_bytes() == before
 
 
 @pytest.mark.parametrize("content", [None, '{"study": "ti'], ids=["lost", "damaged"])
-def test_a_lost_study_file_is_written_again(copy: Path, run: Run, content: str | None) -> None:
+def test_a_lost_study_file_is_written_again(copy: Path, give: Give, content: str | None) -> None:
     path = study_in(copy) / "study.json"
     path.unlink() if content is None else path.write_text(content)
-    done = run()
-    assert done.returncode == 0, done.stderr
-    assert "runs to train" not in done.stdout
+    code, out, err = give()
+    assert (code, err) == (0, "")
+    assert "runs to train" not in out
     assert len(json.loads(path.read_text())["runs"]) == 9
 
 
-def test_a_second_process_waits_its_turn(copy: Path, run: Run) -> None:
+def test_one_process_at_a_time(copy: Path, give: Give) -> None:
     with locked(study_in(copy)):
-        done = run()
-    assert done.returncode == 2
-    assert "Another process runs a study" in done.stderr
+        code, _, err = give()
+    assert code == 2
+    assert "Another process runs a study" in err
 
 
-def test_fewer_arms_leave_the_whole_study_alone(copy: Path, run: Run) -> None:
+def test_fewer_arms_leave_the_whole_study_alone(copy: Path, give: Give) -> None:
     whole = study_in(copy)
     before = (whole / "report.html").read_bytes()
-    done = run("--arms", "wide")
-    assert done.returncode == 0, done.stderr
-    assert "6 runs were recorded by another study" in done.stdout
+    code, out, err = give("--arms", "wide")
+    assert (code, err) == (0, "")
+    assert "6 runs were recorded by another study" in out
     assert (whole / "report.html").read_bytes() == before
     assert sorted(p.name for p in (copy / "results").iterdir()) == ["tiny-letters-txt", "tiny-wide-letters-txt"]
 
 
-def test_another_study_takes_over_what_is_recorded(copy: Path, run: Run, tmp_path: Path) -> None:
-    study = tmp_path / "twin.py"
-    source = TINY.read_text().replace('name="tiny"', 'name="twin"').replace('Arm("narrow"', 'Arm("thin"')
-    study.write_text(source.replace('baseline="narrow"', 'baseline="thin"'))
-    done = run(study=study)
-    assert done.returncode == 0, done.stderr
-    assert "9 runs were recorded by another study and are taken over" in done.stdout
-    assert "runs to train" not in done.stdout
+def test_another_study_takes_over_what_is_recorded(copy: Path, give: Give, changed: Change) -> None:
+    twin = changed(
+        ('name="tiny"', 'name="twin"'), ('Arm("narrow"', 'Arm("thin"'), ('baseline="narrow"', 'baseline="thin"')
+    )
+    assert "All 9 runs are recorded" in give("--plan", study=twin)[1]
+    code, out, err = give(study=twin)
+    assert (code, err) == (0, "")
+    assert "9 runs were recorded by another study and are taken over" in out
     frame = Records(copy / "results" / "twin-letters-txt").runs()
     assert set(frame["arm"]) == {"thin", "wide", "wild"}
     assert set(frame["study"]) == {"twin-letters-txt"}
