@@ -13,6 +13,7 @@ from analysis.wording import (
     mean_and_half,
     number,
     p_value,
+    roots,
     seeds_needed,
     share,
     span,
@@ -87,8 +88,8 @@ def _noise(material: Material) -> list[str]:
     parts = [f"In {unit}.", _table(head.split(" | "), rows), "\n".join(lines)]
     if noise.shares:
         parts += [
-            "Variance by source, as a share of the baseline's:",
-            _table(("arm", "same for all seeds", "n", "SD", "share"), _shares(noise)),
+            "Variance by source, as a share of that of all runs of one recipe:",
+            _table(("arm", "same for all seeds", "n", "SD", "95 % interval", "share"), _shares(noise)),
         ]
     return parts
 
@@ -120,7 +121,9 @@ def _false_alarms(noise: NoiseSummary) -> Iterator[str]:
 def _shares(noise: NoiseSummary) -> Iterator[list[str]]:
     for v in noise.shares:
         sd = v.variance**0.5
-        yield [v.arm, listed(list(v.fixed)) or "nothing", str(v.n), number(sd, error_of_sd(sd, v.n)), share(v.share, 0)]
+        error = error_of_sd(sd, v.n)
+        spread = [number(sd, error), span(roots(v.variance_interval95), error)]
+        yield [v.arm, listed(list(v.fixed)) or "nothing", str(v.n), *spread, share(v.share, 0)]
 
 
 def _made(material: Material) -> str:

@@ -101,7 +101,10 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Share:
-    """Variance of the loss over `n` seeds, the streams in `fixed` the same for all; `share` is of the baseline's."""
+    """Variance of the loss over `n` runs, the streams in `fixed` the same for all.
+
+    `share` is of the variance of all runs of one recipe, the baseline's and its replicates' together.
+    """
 
     arm: str
     fixed: tuple[str, ...]
@@ -145,7 +148,7 @@ def summarise_noise(
         detectable=_detectable(differences[source]) if source else (),
         detectable_from=(source, snapshot["baseline"]) if source else None,
         false_alarms=_false_alarms(same_recipe, losses, snapshot["margin"]) if replicates else None,
-        shares=_shares(losses, snapshot),
+        shares=_shares(same_recipe, losses, snapshot),
     )
 
 
@@ -210,17 +213,18 @@ def _false_alarms(arms: Sequence[str], losses: Losses, margin: float) -> FalseAl
     return FalseAlarms(len(pool), n, RELABELLINGS, called, CHAPTER_GAP, beyond_gap, margin, beyond_margin)
 
 
-def _shares(losses: Losses, snapshot: Mapping[str, Any]) -> tuple[Share, ...]:
-    """The baseline (every stream varies) and each arm that fixes some; empty without such arms."""
+def _shares(same_recipe: Sequence[str], losses: Losses, snapshot: Mapping[str, Any]) -> tuple[Share, ...]:
+    """All runs of one recipe together (every stream varies), then each arm that fixes some; empty without such arms."""
     fixing = [arm for arm in snapshot["arms"] if fixed_streams(arm)]
     if not fixing:
         return ()
-    whole = sd_of(list(losses[snapshot["baseline"]].values())) ** 2
+    whole = [loss for arm in same_recipe for loss in losses[arm].values()]
+    groups: list[tuple[str, tuple[str, ...], list[float]]] = [(" and ".join(same_recipe), (), whole)]
+    groups += [(arm["name"], fixed_streams(arm), list(losses[arm["name"]].values())) for arm in fixing]
     shares = []
-    for arm in [arm for arm in snapshot["arms"] if arm["name"] == snapshot["baseline"]] + fixing:
-        values = list(losses[arm["name"]].values())
+    for name, fixed, values in groups:
         sd, variance = sd_interval(values, 0.95), sd_of(values) ** 2
         interval = Interval(sd.low**2, sd.high**2, sd.confidence)
-        share = variance / whole if whole > 0 else NAN
-        shares.append(Share(arm["name"], fixed_streams(arm), len(values), variance, interval, share))
+        share = variance / sd_of(whole) ** 2 if sd_of(whole) > 0 else NAN
+        shares.append(Share(name, fixed, len(values), variance, interval, share))
     return tuple(shares)

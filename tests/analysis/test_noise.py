@@ -106,14 +106,16 @@ def test_variance_by_source(floor_study, make_runs):
     runs.loc[narrow, "val_loss"] = 4.13 + (runs.loc[narrow, "val_loss"] - 4.13) / 4
     whole, init, order = analyse(runs, floor_study).noise.shares
     assert [(s.arm, s.fixed) for s in (whole, init, order)] == [
-        ("both", ()),
+        ("both and again", ()),
         ("init", ("order",)),
         ("order", ("init",)),
     ]
     assert whole.share == 1
     loss = runs[narrow]["val_loss"]
     assert order.variance == pytest.approx(loss.var())
-    assert order.share == pytest.approx(loss.var() / runs.loc[runs["arm"] == "both", "val_loss"].var())
+    pooled = runs.loc[runs["arm"].isin(["both", "again"]), "val_loss"]
+    assert whole.n == len(pooled) == 40
+    assert order.share == pytest.approx(loss.var() / pooled.var())
     assert (order.variance_interval95.low, order.variance_interval95.high) == pytest.approx(
         (sd_interval(loss, 0.95).low ** 2, sd_interval(loss, 0.95).high ** 2)
     )
