@@ -35,7 +35,7 @@ def study() -> Study:
         not_controlled=(
             "The seeds of 'again' have nothing in common with those of 'both', so pairing them gains nothing.",
             "Seed 0 of 'both', 'init' and 'order' is one and the same draw, since it is the one that they hold fixed.",
-            "Ten runs know an SD to a factor of 0.7 to 1.8, so shares are rough; streams that interact need not add up.",
+            "Ten runs know an SD to a factor of 0.7 to 1.8, so shares are rough and need not add up to the whole.",
             "'init' and 'order' hold the other stream at one value (seed 0), so they show the spread around one draw.",
         ),
     )
