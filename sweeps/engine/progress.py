@@ -103,7 +103,8 @@ class Progress:
             self.live.refresh()
 
     def _table(self) -> Group:
-        bar = ProgressBar(total=max(1, sum(self.sizes)), completed=sum(self.made), width=40)
+        bar = Table.grid()  # a bar alone ends no line
+        bar.add_row(ProgressBar(total=max(1, sum(self.sizes)), completed=sum(self.made), width=40))
         table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
         for comparison in self.analysis.comparisons if self.analysis else ():
             low, high = comparison.interval95.low, comparison.interval95.high

@@ -1,4 +1,5 @@
 import io
+import re
 from pathlib import Path
 from types import ModuleType
 
@@ -69,3 +70,4 @@ def test_on_a_terminal_a_live_table(plan: Plan, text: Path) -> None:
     shown = file.getvalue()
     assert "tiny: 4/9 runs done" in shown
     assert "no interval yet" in shown
+    assert not re.search(r"━.*wide", shown)  # the bar has a line of its own
