@@ -62,7 +62,8 @@ class Conductor:
     def conduct(self, device: str, address: str | None) -> int:
         """Run what is missing and report. 0 when all is recorded, 1 when runs failed, STOPPED after Ctrl-C.
 
-        Whatever cannot be is found before anything is written. Raises StudyError, RecordError, LaunchError.
+        Whatever cannot be is found before anything but the folder and its lock is written. Raises StudyError,
+        RecordError, LaunchError.
         """
         started = time.monotonic()
         with locked(self.records.folder):

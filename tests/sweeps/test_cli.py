@@ -129,21 +129,23 @@ def test_a_mistake_in_a_study_file_ends_as_plainly(run: Run, tmp_path: Path) -> 
     assert [p.name for p in tmp_path.iterdir()] == ["changed.py"]
 
 
-def after_the_start(done: subprocess.CompletedProcess[str]) -> str:
+def after_the_start(done: subprocess.CompletedProcess[str], folder: Path) -> str:
     """A mistake that only the cluster can show: the study has announced itself, and the complaint is still a line."""
     assert done.returncode == 2, done.stderr
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    written = [path.name for path in folder.rglob("*") if path.is_file()]
+    assert written == [".lock"]  # neither half a study nor a run that MLflow would show as running
     return done.stderr
 
 
-def test_no_cluster_at_the_address(run: Run) -> None:
-    assert "No Ray cluster answers at '127.0.0.1:1'" in after_the_start(run("--address", "127.0.0.1:1"))
+def test_no_cluster_at_the_address(run: Run, tmp_path: Path) -> None:
+    assert "No Ray cluster answers at '127.0.0.1:1'" in after_the_start(run("--address", "127.0.0.1:1"), tmp_path)
 
 
-def test_cuda_without_a_gpu(run: Run, cluster: str) -> None:
+def test_cuda_without_a_gpu(run: Run, cluster: str, tmp_path: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU, so --device cuda is no mistake here")
-    assert "--device cuda needs a GPU" in after_the_start(run("--device", "cuda", "--address", cluster))
+    assert "--device cuda needs a GPU" in after_the_start(run("--device", "cuda", "--address", cluster), tmp_path)
 
 
 def test_help_is_for_people(give: Give) -> None:
