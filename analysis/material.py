@@ -110,7 +110,8 @@ class Material:
         if self.runs.empty:
             return "nothing yet"
         seconds, last = self.runs["seconds"], self.runs["finished"].max()
-        first = (self.runs["finished"] - pd.to_timedelta(seconds, unit="s")).min()
+        together = self.runs["cohort"].fillna(1)  # runs in lockstep share their time: each began with its cohort
+        first = (self.runs["finished"] - pd.to_timedelta(seconds * together, unit="s")).min()
         return (
             f"{count(len(self.runs), 'run')}, {duration(float(seconds.sum()))} of computing, within "
             f"{duration((last - first).total_seconds())} from {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC"

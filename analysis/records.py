@@ -3,12 +3,13 @@
 A study's folder holds ``study.json`` (the study as it was asked and planned), ``runs/*.parquet`` (one row per run)
 and ``curves/*.parquet`` (long form). A part belongs to one cohort of runs and is named after them, so writing it twice
 leaves one part. Its curves are written before its rows: a run counts as recorded only when its row is there.
+``checkpoints/`` belongs to a sweep that is under way and is no part of the record.
 """
 
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,9 @@ RUNS = pa.schema(
         ("parameters", pa.int64()),
         ("steps", pa.int64()),  # updates made
         ("tokens", pa.int64()),  # training tokens seen
-        ("seconds", pa.float64()),  # wall time of training and evaluation
+        ("seconds", pa.float64()),  # wall time of training and evaluation: the cohort's, divided by its members
+        ("cohort", pa.int32()),  # members trained in lockstep, this one included; null in the parts of version 1
+        ("precision", pa.string()),  # of the matrix products; null in the parts of version 1
         ("device", pa.string()),
         ("corpus_sha256", pa.string()),
         ("recipe_version", pa.int64()),
@@ -55,9 +58,10 @@ CURVES = pa.schema(
         ("value", pa.float64()),
     ]
 )
-SNAPSHOT, LOCK = "study.json", ".lock"
+ADDED = {"cohort", "precision"}  # columns of RUNS that version 1 did not write
+SNAPSHOT, LOCK, CHECKPOINTS = "study.json", ".lock", "checkpoints"
 REPORT, VERDICT, FINDING = "report.html", "verdict.json", "finding.md"
-OURS = {SNAPSHOT, REPORT, VERDICT, FINDING, "runs", "curves"}
+OURS = {SNAPSHOT, REPORT, VERDICT, FINDING, CHECKPOINTS, "runs", "curves"}
 
 
 class Records:
@@ -104,7 +108,7 @@ class Records:
         for row in (*runs, *curves):
             expected = RUNS if "status" in row else CURVES
             assert row.keys() == set(expected.names), f"columns differ: {set(row) ^ set(expected.names)}"
-        name = hashlib.sha256(" ".join(sorted(row["run_id"] for row in runs)).encode()).hexdigest()[:16]
+        name = cohort_name(row["run_id"] for row in runs)
         for kind, rows, schema in (("curves", curves, CURVES), ("runs", runs, RUNS)):
             sink = pa.BufferOutputStream()
             pq.write_table(pa.Table.from_pylist(list(rows), schema=schema), sink, compression="zstd")
@@ -188,12 +192,20 @@ class Records:
                     f"{path} is not a whole Parquet file ({str(error).splitlines()[0]}). "
                     "Delete it and give the same command again: its runs are trained again, the others stay."
                 ) from None
-            if table.schema.names != schema.names:
+            for field in schema:
+                if field.name in ADDED and field.name not in table.schema.names:
+                    table = table.append_column(field, pa.nulls(len(table), field.type))
+            if set(table.schema.names) != set(schema.names):
                 raise RecordError(
                     f"{path} has other columns than this version writes; choose another folder with --results."
                 )
-            tables.append(table.cast(schema))
+            tables.append(table.select(schema.names).cast(schema))
         return pa.concat_tables(tables)
+
+
+def cohort_name(run_ids: Iterable[str]) -> str:
+    """16 hexadecimal digits that name a cohort by its runs, in whatever order; its files are called so."""
+    return hashlib.sha256(" ".join(sorted(run_ids)).encode()).hexdigest()[:16]
 
 
 def _rows(table: pa.Table, run_ids: set[str]) -> list[dict[str, Any]]:

@@ -62,7 +62,7 @@ def page(material: Material) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for name in ("number", "span", "roots", "p_value", "share", "duration", "ended", "seeds_needed"):
+    for name in ("number", "span", "roots", "p_value", "share", "duration", "ended", "known", "seeds_needed"):
         environment.filters[name] = getattr(wording, name)
     text = environment.get_template("report.html.j2").render(_names(material)) + "\n"
     return text.replace(" %", "\N{NO-BREAK SPACE}%")

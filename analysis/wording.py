@@ -100,6 +100,13 @@ def seeds_needed(needed: tuple[int, int] | None) -> str:
     return NOTHING if needed is None else seeds_text(needed)
 
 
+def known(value: object) -> str:
+    """A recorded text or whole number as it is, an em dash where none was recorded (which pandas reads as NaN)."""
+    if value is None or value != value:
+        return NOTHING
+    return f"{value:.0f}" if isinstance(value, float) else str(value)
+
+
 def ended(text: str) -> str:
     """`text` as a sentence: with a full stop if it has no end of its own."""
     text = text.strip()

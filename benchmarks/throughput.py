@@ -22,7 +22,8 @@ from torch import nn
 from model import counting
 from model.batches import training_batch
 from model.corpus.text import Corpus, Vocabulary
-from model.train import Member, Recipe, training
+from model.recipe import Member, Recipe
+from model.train import training
 from sweeps.baseline import BASELINE
 
 REST = 0.5  # seconds between turns, until the last side's threads have stopped spinning

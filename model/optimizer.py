@@ -1,10 +1,12 @@
 """AdamW and its learning-rate schedule, as values."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,15 @@ class AdamW:
             return self.learning_rate * (step + 1) / (self.warmup + 1)
         return self.learning_rate * 0.5 * (1 + math.cos(math.pi * (step - self.warmup) / (steps - self.warmup)))
 
-    def build(self, model: nn.Module) -> torch.optim.AdamW:
-        tensors = list(model.parameters())
-        groups = [
-            {"params": [t for t in tensors if t.ndim >= 2], "weight_decay": self.weight_decay},
-            {"params": [t for t in tensors if t.ndim < 2], "weight_decay": 0.0},
+    def groups(self, matrices: Sequence[Tensor], others: Sequence[Tensor]) -> list[dict[str, Any]]:
+        """The two parameter groups of one model: its matrices, which decay, and all else, which does not."""
+        shared = {"lr": self.learning_rate, "betas": self.betas, "eps": self.eps}
+        return [
+            shared | {"params": list(matrices), "weight_decay": self.weight_decay},
+            shared | {"params": list(others), "weight_decay": 0.0},
         ]
-        return torch.optim.AdamW(groups, lr=self.learning_rate, betas=self.betas, eps=self.eps, fused=True)
+
+
+def build(groups: Sequence[dict[str, Any]]) -> torch.optim.AdamW:
+    """The optimizer of `groups`, each with numbers of its own, updated by one fused kernel a group."""
+    return torch.optim.AdamW(list(groups), fused=True)

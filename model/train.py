@@ -1,68 +1,23 @@
-"""Training: a list of members in, a list of results out."""
+"""Training: the members of a cohort in, a list of results out."""
 
 import math
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor, nn
 
 from model import counting
-from model.batches import IGNORED, Batch, evaluation_batches, training_batch
-from model.checks import check_before_training
+from model.checkpoint import Checkpoint, Clock
+from model.cohort import Cohort, Evaluation
 from model.corpus.text import Corpus
-from model.optimizer import AdamW
-from model.seeding import Streams
-from model.transformer import ModelConfig, Transformer
+from model.hardware import has_compiler
+from model.recipe import Member
 
-RECIPE_VERSION = 1  # raised by any change after which an unchanged recipe would train to other numbers
 CURVE_POINTS = 200  # of the training loss, about
 EVALUATIONS = 8  # of the whole held-out text, the last one after the last update
-
-
-@dataclass(frozen=True)
-class Budget:
-    """How much is trained: `steps` updates on `batch` windows each. Raises ValueError below one."""
-
-    steps: int = 1200
-    batch: int = 32
-
-    def __post_init__(self) -> None:
-        for name in ("steps", "batch"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, but it is {getattr(self, name)}.")
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """All that decides a run's result besides its text and its seed. Raises ValueError when warmup fills the budget."""
-
-    model: ModelConfig = field(default_factory=ModelConfig)
-    optimizer: AdamW = field(default_factory=AdamW)
-    budget: Budget = field(default_factory=Budget)
-    streams: Streams = field(default_factory=Streams)
-
-    def __post_init__(self) -> None:
-        if self.optimizer.warmup >= self.budget.steps:
-            raise ValueError(
-                f"A warmup of {self.optimizer.warmup} updates leaves nothing of {self.budget.steps} steps; "
-                "train longer or warm up less."
-            )
-
-    @property
-    def tokens(self) -> int:
-        """Training tokens that a completed run has seen."""
-        return self.budget.steps * self.budget.batch * self.model.context
-
-
-@dataclass(frozen=True)
-class Member:
-    """One run to train."""
-
-    recipe: Recipe
-    seed: int
+WORTH_COMPILING = 1e13  # FLOPs of a cohort's updates; below, compiling takes longer than it saves
 
 
 @dataclass(frozen=True)
@@ -87,7 +42,8 @@ class Result:
     parameters: int
     steps: int
     tokens: int
-    seconds: float
+    seconds: float  # wall time of the cohort, divided by its members
+    cohort: int  # members trained in lockstep, this one included
     curve: tuple[Point, ...]
 
 
@@ -104,133 +60,179 @@ def train(
     corpus: Corpus,
     device: str = "cpu",
     report: Callable[[Progress], None] = lambda progress: None,
+    checkpoint: Checkpoint | None = None,
 ) -> list[Result]:
-    """Train every member to its end or its divergence; results in the order of `members`. `report` hears of it."""
-    slices = training(members, corpus, device)
-    while True:
-        try:
-            report(next(slices))
-        except StopIteration as end:
-            results: list[Result] = end.value
-            return results
+    """Train every member to its end or its divergence; results in the order of `members`. `report` hears of it.
 
-
-def training(members: Sequence[Member], corpus: Corpus, device: str) -> Generator[Progress, None, list[Result]]:
-    """`train` in slices: yields after about 1/200 of each member's updates and returns the results.
-
-    Nothing that a member does raises: a loss that is not finite ends that member alone.
+    All members are of one program. A cohort for which the device has not enough memory is halved, and the halves are
+    trained one after the other. With a `checkpoint` the state is kept there from time to time, and training goes on
+    from it when it is of these members and this text.
     """
-    total = sum(member.recipe.budget.steps for member in members)
-    done = 0
-    results = []
-    for member in members:
-        run = _Run(member, corpus, device)
-        for step in run.steps():
-            yield Progress(done + step, total)
-        done += member.recipe.budget.steps
-        results.append(run.result())
-    return results
+    slices = training(members, corpus, device, checkpoint)
+    try:
+        while True:
+            report(next(slices))
+    except StopIteration as end:
+        results: list[Result] = end.value
+        return results
+    except torch.OutOfMemoryError:
+        if len(members) == 1:
+            raise
+    slices.close()
+    half = len(members) // 2
+    return [
+        result
+        for part in (members[:half], members[half:])
+        for result in train(part, corpus, device, report, checkpoint)
+    ]
 
 
-class _Run:
-    """One member on its way."""
+def training(
+    members: Sequence[Member],
+    corpus: Corpus,
+    device: str,
+    checkpoint: Checkpoint | None = None,
+    compiled: bool | None = None,
+) -> Generator[Progress, None, list[Result]]:
+    """`train` in slices: yields after the first update and then about 200 times, and returns the results.
 
-    def __init__(self, member: Member, corpus: Corpus, device: str) -> None:
-        self.started = time.perf_counter()
-        self.member, self.recipe, self.corpus, self.device = member, member.recipe, corpus, device
-        streams, config = self.recipe.streams, self.recipe.model
-        self.order_seed = streams.order.at(member.seed)
-        self.model: Transformer = config.build(streams.init.at(member.seed)).to(device)
-        self.optimizer = self.recipe.optimizer.build(self.model)
-        self.held_out = [
-            _to(batch, device)
-            for batch in evaluation_batches(corpus.held_out, config.context, self.recipe.budget.batch)
-        ]
-        check_before_training(self.model, config, self._batch(0))
-        self.curve: list[Point] = []
-        self.train_losses: list[float] = []
-        self.diverged_at: int | None = None
-        self.evaluation = Evaluation(math.nan, math.nan)
+    Nothing that a member does raises: a loss that is not finite ends that member alone. `compiled` overrules the
+    choice by the amount of work.
+    """
+    return (yield from _Training(members, corpus, device, checkpoint, compiled).slices())
 
-    def steps(self) -> Iterable[int]:
-        """Update until the budget is spent or a loss is not finite; yields the updates made, now and then."""
-        steps = self.recipe.budget.steps
+
+def worth_compiling(members: Sequence[Member], device: str) -> bool:
+    """Whether a cohort's updates are so much work that a compiled program saves more than compiling takes."""
+    flops = sum(m.recipe.tokens * counting.training_flops_per_token(m.recipe.model) for m in members)
+    return flops >= WORTH_COMPILING and has_compiler(device)
+
+
+@dataclass
+class _Course:
+    """What has become of one member so far."""
+
+    losses: list[float] = field(default_factory=list)  # of its training batches, one an update
+    curve: list[tuple[int, str, float]] = field(default_factory=list)
+    diverged_at: int | None = None
+    val_loss: float = math.nan
+    val_window_sd: float = math.nan
+
+    def note(self, step: int, **values: float) -> None:
+        self.curve += [(step, name, value) for name, value in values.items()]
+
+    def scored(self, step: int, evaluation: Evaluation) -> None:
+        self.val_loss, self.val_window_sd = evaluation.loss, evaluation.window_sd
+        self.note(step, val_loss=evaluation.loss)
+
+    def diverged(self, step: int) -> None:
+        self.diverged_at, self.val_loss, self.val_window_sd = step, math.nan, math.nan
+
+
+class _Training:
+    """A cohort on its way; `going` are the members that have not diverged, `rows` those that the cohort holds."""
+
+    def __init__(
+        self,
+        members: Sequence[Member],
+        corpus: Corpus,
+        device: str,
+        checkpoint: Checkpoint | None,
+        compiled: bool | None,
+    ) -> None:
+        self.members, self.checkpoint = list(members), checkpoint
+        self.recipe = members[0].recipe
+        self.compiled = worth_compiling(members, device) if compiled is None else compiled
+        self.identity = f"{corpus.sha256} {device} {self.compiled} {self.members}"
+        self.courses = [_Course() for _ in members]
+        self.rows = list(range(len(members)))
+        self.step, self.earlier, self.started = 0, 0.0, time.perf_counter()
+        self.cohort = Cohort(members, corpus, device, self.compiled)
+        self._resume()
+
+    def slices(self) -> Generator[Progress, None, list[Result]]:
+        steps, clock = self.recipe.budget.steps, Clock(self.checkpoint.seconds if self.checkpoint else math.inf)
         every, evaluate_every = max(1, steps // CURVE_POINTS), -(-steps // EVALUATIONS)
-        for step in range(steps):
-            rate = self.recipe.optimizer.rate(step, steps)
-            loss, norm = self._update(step, rate)
-            self.train_losses.append(loss)
-            if step % every == 0 or step == steps - 1:
-                self._note(step, train_loss=loss, grad_norm=norm, learning_rate=rate)
-                yield step
-            made = step + 1
-            if math.isfinite(loss) and (made % evaluate_every == 0 or made == steps):
-                self.evaluation = evaluate(self.model, self.held_out)
-                self._note(made, val_loss=self.evaluation.loss)
-                loss = self.evaluation.loss
+        while self.step < steps and self.rows:
+            step, last = self.step, self.step == steps - 1
+            noted = step % every == 0 or last
+            self._update(step, noted)
+            self.step += 1
+            if self.step % evaluate_every == 0 or last:
+                self._score()
+            self._drop_diverged()
+            if noted:
+                yield Progress(self._made(), steps * len(self.members))
+            if self.checkpoint and clock.due():
+                self.checkpoint.write(self._state())
+        seconds = (self.earlier + time.perf_counter() - self.started) / len(self.members)
+        return [self._result(*pair, seconds) for pair in zip(self.members, self.courses, strict=True)]
+
+    def _update(self, step: int, noted: bool) -> None:
+        for row, loss, norm in zip(self.rows, *self.cohort.update(step), strict=True):
+            course = self.courses[row]
+            if course.diverged_at is not None:
+                continue
+            course.losses.append(loss)
+            if noted:
+                rate = self.members[row].recipe.optimizer.rate(step, self.recipe.budget.steps)
+                course.note(step, train_loss=loss, grad_norm=norm, learning_rate=rate)
             if not math.isfinite(loss):
-                self.diverged_at, self.evaluation = step, Evaluation(math.nan, math.nan)
-                return
+                course.diverged(step)
 
-    def _update(self, step: int, rate: float) -> tuple[float, float]:
-        batch = self._batch(step)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        loss = nn.functional.cross_entropy(self.model(batch.inputs_BT).flatten(0, 1), batch.targets_BT.flatten())
-        self.optimizer.zero_grad()
-        loss.backward()
-        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.optimizer.clip)
-        self.optimizer.step()
-        return loss.item(), norm.item()
+    def _score(self) -> None:
+        for row, evaluation in zip(self.rows, self.cohort.score(), strict=True):
+            course = self.courses[row]
+            if course.diverged_at is None:
+                course.scored(self.step, evaluation)
+                if not math.isfinite(evaluation.loss):
+                    course.diverged(self.step - 1)
 
-    def _batch(self, step: int) -> Batch:
-        budget, context = self.recipe.budget, self.recipe.model.context
-        return _to(training_batch(self.corpus.train, context, budget.batch, self.order_seed, step), self.device)
+    def _drop_diverged(self) -> None:
+        """Stop computing diverged members once they are half of the cohort: a smaller one is compiled anew."""
+        going = [index for index, row in enumerate(self.rows) if self.courses[row].diverged_at is None]
+        if 2 * len(going) <= len(self.rows):
+            self.rows = [self.rows[index] for index in going]
+            if going:
+                self.cohort.keep(going)
 
-    def _note(self, step: int, **values: float) -> None:
-        self.curve += [Point(step, name, value) for name, value in values.items()]
+    def _made(self) -> int:
+        """Updates of all members; a diverged one counts as if it had made all the cohort made."""
+        return self.step * len(self.members)
 
-    def result(self) -> Result:
-        made = len(self.train_losses)
+    def _state(self) -> dict[str, Any]:
+        return {
+            "identity": self.identity,
+            "step": self.step,
+            "seconds": self.earlier + time.perf_counter() - self.started,
+            "rows": self.rows,
+            "courses": [asdict(course) for course in self.courses],
+            "cohort": self.cohort.state(),
+        }
+
+    def _resume(self) -> None:
+        state = self.checkpoint.read() if self.checkpoint else None
+        if state is None or state["identity"] != self.identity:
+            return
+        self.courses = [_Course(**course) for course in state["courses"]]
+        self.step, self.earlier, self.rows = state["step"], state["seconds"], state["rows"]
+        if self.rows and len(self.rows) < len(self.members):
+            self.cohort.keep(self.rows)
+        self.cohort.restore(state["cohort"])
+
+    def _result(self, member: Member, course: _Course, seconds: float) -> Result:
+        made = len(course.losses)
         return Result(
-            seed=self.member.seed,
-            diverged_at=self.diverged_at,
-            val_loss=self.evaluation.loss,
-            val_window_sd=self.evaluation.window_sd,
-            last_batch_loss=self.train_losses[-1],
-            initial_loss=self.train_losses[0],
-            parameters=counting.parameters(self.recipe.model).total,
+            seed=member.seed,
+            diverged_at=course.diverged_at,
+            val_loss=course.val_loss,
+            val_window_sd=course.val_window_sd,
+            last_batch_loss=course.losses[-1],
+            initial_loss=course.losses[0],
+            parameters=counting.parameters(member.recipe.model).total,
             steps=made,
-            tokens=made * self.recipe.budget.batch * self.recipe.model.context,
-            seconds=time.perf_counter() - self.started,
-            curve=tuple(self.curve),
+            tokens=made * member.recipe.budget.batch * member.recipe.model.context,
+            seconds=seconds,
+            cohort=len(self.members),
+            curve=tuple(Point(*point) for point in course.curve),
         )
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """The loss over all held-out tokens, and the SD over full windows of a window's mean loss, in nats per token."""
-
-    loss: float
-    window_sd: float
-
-
-@torch.no_grad()
-def evaluate(model: nn.Module, batches: Sequence[Batch]) -> Evaluation:
-    """Score every target of `batches` once, summed in float64."""
-    losses, counts = [], []
-    for batch in batches:
-        losses_BT: Tensor = nn.functional.cross_entropy(
-            model(batch.inputs_BT).transpose(1, 2), batch.targets_BT, ignore_index=IGNORED, reduction="none"
-        )
-        losses.append(losses_BT.double().sum(dim=1).cpu())
-        counts.append((batch.targets_BT != IGNORED).sum(dim=1).cpu())
-    loss_N, count_N = torch.cat(losses).numpy(), torch.cat(counts).numpy()
-    full = count_N == count_N.max()
-    means = loss_N[full] / count_N[full]
-    sd = float(np.std(means, ddof=1)) if len(means) > 1 else math.nan
-    return Evaluation(float(loss_N.sum() / count_N.sum()), sd)
-
-
-def _to(batch: Batch, device: str) -> Batch:
-    return Batch(batch.inputs_BT.to(device), batch.targets_BT.to(device))

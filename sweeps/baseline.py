@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from model.parts.feedforward import GELUFeedForward
-from model.train import Recipe
+from model.recipe import Recipe
 from model.transformer import ModelConfig
 
 # Decoder only, 12 layers, d_model 128, 4 heads, d_ff 256, learned positions, tied embedding; windows of 64 characters

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn
 
+import torch
 import tyro
 from rich.console import Console
 
@@ -20,7 +21,9 @@ from model.corpus import tang
 from model.corpus.text import Corpus, CorpusError, build_corpus, read_documents
 from sweeps.engine.conduct import STOPPED, Conductor
 from sweeps.engine.launch import LaunchError
+from sweeps.engine.places import make_places, refuse_without_gpu, this_machine
 from sweeps.engine.plan import make_plan
+from sweeps.engine.precision import Asked, in_precision
 from sweeps.engine.preview import show_plan
 from sweeps.engine.study import MOST_SEEDS, Study, StudyError
 from sweeps.engine.tracking import DEFAULT_STORE, check_tracking_uri, public_uri
@@ -52,6 +55,10 @@ class Options:
     """Train on this UTF-8 text, in any language."""
     device: Annotated[Literal["auto", "cpu", "cuda"], _option("auto|cpu|cuda", "auto")] = "auto"
     """Where runs train; auto takes a GPU when the cluster has one."""
+    precision: Annotated[Asked, _option("fp32|bf16|auto", "auto")] = "auto"
+    """Of the matrix products. auto goes on in what is recorded; else bf16 where the machine has it, or fp32."""
+    cohorts_per_gpu: Annotated[int | None, _option("N", "1")] = None
+    """How many cohorts share a GPU; a cohort is runs that train in lockstep."""
     results: Annotated[Path, _option("DIR", "results")] = Path("results")
     """Where records and reports are kept, one folder per study."""
     tracking_uri: Annotated[str | None, _option("URI", f"$MLFLOW_TRACKING_URI, else {DEFAULT_STORE}")] = None
@@ -63,6 +70,11 @@ class Options:
     def store(self) -> str:
         """The tracking URI in force."""
         return self.tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or DEFAULT_STORE
+
+    @property
+    def device_here(self) -> str:
+        """'cuda' when the device asked for may be this machine's GPU, else 'cpu'."""
+        return "cuda" if self.device != "cpu" and torch.cuda.is_available() else "cpu"
 
 
 def main(make_study: Callable[[], Study]) -> NoReturn:
@@ -95,14 +107,16 @@ def _main(make_study: Callable[[], Study]) -> int:
 
     records = Records(options.results / study.name, study.name)
     corpus = load_corpus(options.corpus, study)
+    study = in_precision(study, options.precision, records, corpus, options.device_here)
     plan = make_plan(study, corpus, records.recorded())
     taken = records.neighbours([run.run_id for run in plan.missing])
     plan = plan.after(row["run_id"] for row in taken[0])
     if options.plan:
-        show_plan(plan, corpus, console)
+        places = make_places(plan, [this_machine()], options.device_here, options.cohorts_per_gpu)
+        show_plan(plan, places, corpus, console)
         return 0
     conductor = Conductor(plan, corpus, records, taken, console, command(), options.store)
-    return conductor.conduct(options.device, options.address)
+    return conductor.conduct(options.device, options.address, options.cohorts_per_gpu)
 
 
 def _let_the_text_speak() -> None:
@@ -115,6 +129,10 @@ def _let_the_text_speak() -> None:
 
 def _asked(study: Study, options: Options) -> Study:
     check_tracking_uri(options.store)
+    if options.device == "cpu":
+        refuse_without_gpu(options.cohorts_per_gpu)
+    if options.cohorts_per_gpu is not None and options.cohorts_per_gpu < 1:
+        raise StudyError(f"--cohorts-per-gpu must be at least 1, but it is {options.cohorts_per_gpu}.")
     if options.preset == "quick":
         study = study.as_rehearsal()
     if options.seeds is not None:

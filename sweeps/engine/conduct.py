@@ -4,7 +4,7 @@ import importlib.metadata
 import json
 import platform
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,20 +13,22 @@ from rich.console import Console
 
 from analysis.compare import Analysis, analyse
 from analysis.folder import locked
-from analysis.records import COMPLETED, DIVERGED, RecordError, Records
+from analysis.records import COMPLETED, DIVERGED, Records
 from analysis.report import write_report
 from analysis.terminal import terminal_table
-from analysis.wording import duration
+from analysis.wording import count, duration
 from model.corpus.text import Corpus
-from model.train import RECIPE_VERSION, Result
+from model.recipe import RECIPE_VERSION
+from model.train import Result
+from sweeps.engine.checkpoints import Checkpoints
 from sweeps.engine.fingerprint import recipe_text
-from sweeps.engine.launch import Watch, choose_device, cluster, launch
+from sweeps.engine.launch import Watch, choose_device, cluster, launch, machines
 from sweeps.engine.lineage import Lineage
-from sweeps.engine.plan import Plan, Run
-from sweeps.engine.progress import Progress
-from sweeps.engine.snapshot import make_snapshot
+from sweeps.engine.places import Places, make_places
+from sweeps.engine.plan import Cohort, Plan, Run
+from sweeps.engine.progress import Progress, endings, seeds_of
+from sweeps.engine.snapshot import make_snapshot, refuse_another_question
 from sweeps.engine.source import commit_state
-from sweeps.engine.study import StudyError
 from sweeps.engine.tracking import DEFAULT_STORE
 
 PACKAGES = ("torch", "numpy", "ray", "mlflow", "pyarrow", "scipy")
@@ -53,13 +55,15 @@ class Conductor:
         self.plan, self.corpus, self.records, self.taken, self.console = plan, corpus, records, taken, console
         self.source = commit_state(Path(__file__).parent)
         self.snapshot = make_snapshot(plan, corpus, command, self.source)
-        self.failed: list[str] = []  # runs that crashed in every try, with the reason
+        self.checkpoints = Checkpoints(records.folder)
+        self.failed: list[str] = []  # cohorts that crashed in every try, with the reason
+        self.lost = 0  # their runs
         self.versions = {name: importlib.metadata.version(name) for name in PACKAGES}
         self.versions["python"] = platform.python_version()
         recipes = {run.run_id: recipe_text(run.recipe) for run in plan.runs}
         self.lineage = Lineage(tracking_uri, self.snapshot, recipes, records, source=self.source, warn=self._warn)
 
-    def conduct(self, device: str, address: str | None) -> int:
+    def conduct(self, device: str, address: str | None, cohorts_per_gpu: int | None = None) -> int:
         """Run what is missing and report. 0 when all is recorded, 1 when runs failed, STOPPED after Ctrl-C.
 
         Whatever cannot be is found before anything but the folder and its lock is written. Raises StudyError,
@@ -70,14 +74,16 @@ class Conductor:
             refuse_another_question(self.records, self.snapshot)
             if self.plan.missing:
                 self.console.print(
-                    f"{self.plan.study.name}: {len(self.plan.missing)} of {len(self.plan.runs)} runs to train. "
+                    f"{self.plan.study.name}: {len(self.plan.missing)} of {len(self.plan.runs)} runs to train in "
+                    f"{self.plan.study.precision or 'the precision of each arm'}. "
                     "Ctrl-C stops, and the same command goes on.",
                     soft_wrap=True,
                 )
                 with cluster(address):
-                    device = choose_device(device)
+                    places = make_places(self.plan, machines(), choose_device(device), cohorts_per_gpu)
+                    cohorts = places.cohorts(self.plan, self.checkpoints.earlier(places.count))
                     self.open()
-                    self.train(device)
+                    self.train(places, cohorts)
             else:
                 self.open()
             path = self.report()
@@ -99,27 +105,32 @@ class Conductor:
             self.console.print(f"{len(runs)} runs were recorded by another study and are taken over.")
         self.lineage.send_missing()
 
-    def train(self, device: str) -> None:
-        """Train every missing run on the connected cluster; returns early when stopped by Ctrl-C."""
-        cohorts = self.plan.cohorts()
-        sizes = [sum(run.recipe.budget.steps for run in cohort) for cohort in cohorts]
-        with Progress(self.console, self.plan, sizes) as progress:
+    def train(self, places: Places, cohorts: list[Cohort]) -> None:
+        """Train every cohort on the connected cluster; returns early when stopped by Ctrl-C."""
+        checkpoints = self.checkpoints.begin(cohorts, places.count)
+        resumed = [i for i, checkpoint in enumerate(checkpoints) if checkpoint.path.is_file()]
+        if resumed:
+            going_on = count(sum(len(cohorts[i]) for i in resumed), "run")
+            self.console.print(f"Going on from a state that was kept: {going_on}.")
+        with Progress(self.console, self.plan, cohorts, resumed) as progress:
 
             def finished(cohort: int, results: list[Result]) -> None:
-                runs = cohorts[cohort]
-                self._record(runs, results, device)
-                progress.recorded(cohort, len(runs), ", ".join(map(_ending, runs, results)), self._analysis())
+                self._record(cohorts[cohort], results, places.device)
+                checkpoints[cohort].path.unlink(missing_ok=True)
+                progress.recorded(cohort, endings(cohorts[cohort], results), self._analysis())
 
             def failed(cohort: int, why: str) -> None:
                 runs = cohorts[cohort]
                 for run in runs:
                     self.lineage.failed(run.run_id, why)
-                told = [f"{run.arm} seed {run.seed} failed: {why}" for run in runs]
-                self.failed += told
-                progress.lost(cohort, len(runs), ", ".join(told))
+                arms = dict.fromkeys(run.arm for run in runs)
+                named = [seeds_of(arm, [run.seed for run in runs if run.arm == arm]) for arm in arms]
+                self.failed.append(f"{'; '.join(named)} failed: {why}")
+                self.lost += len(runs)
+                progress.lost(cohort, self.failed[-1])
 
             try:
-                launch(cohorts, self.corpus, device, Watch(progress.advanced, finished, failed))
+                launch(cohorts, self.corpus, places, checkpoints, Watch(progress.advanced, finished, failed))
             except BaseException:
                 self.lineage.finish()  # else MLflow shows for ever that the study runs
                 raise
@@ -138,11 +149,12 @@ class Conductor:
         total = len(self.plan.runs)
         missing = len({run.run_id for run in self.plan.runs} - set(self.records.recorded()))
         if not missing:
+            self.checkpoints.end()
             self.console.print(f"All {total} runs are recorded. From start to verdict: {took}.")
             return 0
         for line in self.failed:
             self.console.print(line, soft_wrap=True)
-        stopped = missing > len(self.failed)
+        stopped = missing > self.lost
         self.console.print(
             f"{'Stopped' if stopped else 'Finished with failures'} after {took}: {total - missing} of {total} runs are "
             f"recorded, and the same command trains the other {missing}.",
@@ -183,6 +195,8 @@ class Conductor:
             "steps": result.steps,
             "tokens": result.tokens,
             "seconds": result.seconds,
+            "cohort": result.cohort,
+            "precision": run.recipe.precision,
             "device": device,
             "corpus_sha256": self.corpus.sha256,
             "recipe_version": RECIPE_VERSION,
@@ -193,37 +207,3 @@ class Conductor:
 
     def _warn(self, sentence: str) -> None:
         self.console.print(f"Warning: {sentence}", soft_wrap=True)
-
-
-def refuse_another_question(records: Records, snapshot: Mapping[str, Any]) -> None:
-    """Raise StudyError when runs of this plan are recorded that were asked for with another margin or baseline: both
-    are fixed before there are data, and a verdict by a margin that was chosen afterwards has no error rate.
-
-    A baseline is its runs: it may be renamed.
-    """
-    planned = {run["run_id"] for run in snapshot["runs"]}
-    if not planned & set(records.recorded()):
-        return
-    try:
-        before = records.snapshot()
-    except RecordError:
-        return  # lost or damaged: nothing is known of what was asked, and it is written anew
-    changed = []
-    if before["margin"] != snapshot["margin"]:
-        changed.append(f"a margin of {before['margin']:g}, and now it is {snapshot['margin']:g}")
-    if not _baseline_runs(before) & _baseline_runs(snapshot) and _baseline_runs(before) & planned:
-        changed.append(f"the baseline {before['baseline']}, and now it is {snapshot['baseline']}")
-    if changed:
-        raise StudyError(
-            f"The runs in {records.folder} were asked for with {'; and with '.join(changed)}. That is fixed before "
-            "there are data: ask the new question under another name, or in another folder with --results."
-        )
-
-
-def _baseline_runs(snapshot: Mapping[str, Any]) -> set[str]:
-    return {run["run_id"] for run in snapshot["runs"] if run["arm"] == snapshot["baseline"]}
-
-
-def _ending(run: Run, result: Result) -> str:
-    how = f"{result.val_loss:.4f}" if result.diverged_at is None else f"diverged at step {result.diverged_at}"
-    return f"{run.arm} seed {run.seed}: {how} ({result.seconds:.0f} s)"

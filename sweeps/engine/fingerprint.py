@@ -9,7 +9,7 @@ import hashlib
 import json
 from typing import Any
 
-from model.train import RECIPE_VERSION, Recipe
+from model.recipe import RECIPE_VERSION, Recipe
 
 
 def flatten(value: Any, prefix: str = "") -> dict[str, str]:
@@ -39,7 +39,7 @@ def _text(value: Any, key: str) -> str:
 
 def recipe_text(recipe: Recipe) -> dict[str, str]:
     """The flat recipe without the names of its four sections, which never differ."""
-    sections = {field.name for field in dataclasses.fields(recipe)}
+    sections = {f.name for f in dataclasses.fields(recipe) if dataclasses.is_dataclass(getattr(recipe, f.name))}
     return {key: text for key, text in flatten(recipe).items() if key not in sections}
 
 

@@ -112,7 +112,8 @@ class Lineage:
             tags["seedbed.diverged_at"] = int(row["diverged_at"])
         # What lay uncommitted when an earlier session trained a run is not known now.
         here = row["run_id"] in self._trained_here
-        tags |= self._source_tags(row["commit"]) if here else _commit_tags(row["commit"])
+        commit = row["commit"] if isinstance(row["commit"], str) else None  # pandas reads an absent one as NaN
+        tags |= self._source_tags(commit) if here else _commit_tags(commit)
         connection.log(row, curves, self._recipes.get(row["run_id"], {}), tags)
 
     def _finish_parent(self, connection: Connection) -> None:

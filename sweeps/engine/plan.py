@@ -1,18 +1,17 @@
-"""What a study would run: every run with its identity, less those that are recorded already."""
+"""What a study would run: every run with its identity, less those that are recorded already, and in which cohorts."""
 
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise, zip_longest
 
-import torch
-
-from model.batches import evaluation_batches
 from model.corpus.text import Corpus
-from model.train import EVALUATIONS, Member, Recipe, evaluate, training
+from model.memory import memory
+from model.recipe import Recipe
 from sweeps.engine.fingerprint import run_id
 from sweeps.engine.study import Study, StudyError
 
-MEMBERS_PER_COHORT = 1  # members still train one after another, so a larger cohort would only delay its first record
+MOST_MEMBERS = {"cpu": 8, "cuda": 64}  # of a cohort, by device; beyond it a larger one is hardly faster per member
+GIB = 2**30
 
 
 @dataclass(frozen=True)
@@ -23,6 +22,9 @@ class Run:
     arm: str
     recipe: Recipe
     seed: int
+
+
+Cohort = tuple[Run, ...]
 
 
 @dataclass(frozen=True)
@@ -41,13 +43,57 @@ class Plan:
         """The plan once the runs `recorded` are there too."""
         return replace(self, recorded=self.recorded | set(recorded))
 
-    def cohorts(self, size: int = MEMBERS_PER_COHORT) -> list[tuple[Run, ...]]:
-        """The missing runs in groups of `size` that one trial trains."""
-        missing = self.missing
-        return [missing[i : i + size] for i in range(0, len(missing), size)]
+    def cohorts(
+        self,
+        places: int,
+        memory_limit: int,
+        most: int = MOST_MEMBERS["cpu"],
+        earlier: Iterable[Sequence[str]] = (),
+    ) -> list[Cohort]:
+        """The missing runs in the cohorts that train in lockstep, for `places` of `memory_limit` bytes each.
+
+        Runs of one program are cut into cohorts as even as possible: of at most `most` members, no more than the memory
+        holds, and small enough to give every place one. The first cohort of each program comes first, then the
+        second of each, so that arms advance together. Cohorts of an `earlier` launch, given by their run ids, come
+        before all others and as they were when all their runs are missing and still fit.
+
+        Raises StudyError when a single run needs more memory than a place has.
+        """
+        missing = {run.run_id: run for run in self.missing}
+        kept = []
+        for ids in earlier:
+            if missing.keys() >= set(ids) and len(ids) <= _fitting(missing[ids[0]], memory_limit, most):
+                kept.append(tuple(missing.pop(run_id) for run_id in ids))
+        groups: dict[Recipe, list[Run]] = {}
+        for run in missing.values():
+            groups.setdefault(run.recipe.program, []).append(run)
+        queues = [
+            _even(group, min(_fitting(group[0], memory_limit, most), -(-len(group) // places)))
+            for group in groups.values()
+        ]
+        return kept + [cohort for turn in zip_longest(*queues) for cohort in turn if cohort is not None]
 
 
-def make_plan(study: Study, corpus: Corpus, recorded: Sequence[str]) -> Plan:
+def _fitting(run: Run, memory_limit: int, most: int) -> int:
+    """How many members like `run`, at most `most`, a place of `memory_limit` bytes holds."""
+    need = memory(run.recipe, 1).total
+    if need > memory_limit:
+        raise StudyError(
+            f"A run of {run.arm} needs {need / GIB:.3g} GiB of memory, and a worker has {memory_limit / GIB:.3g} GiB "
+            "for it; make the model or its batch smaller, or train it on a machine with more memory."
+        )
+    return max(size for size in range(1, most + 1) if size == 1 or memory(run.recipe, size).total <= memory_limit)
+
+
+def _even(runs: Sequence[Run], most: int) -> list[Cohort]:
+    """`runs` in order, cut into as few pieces of at most `most` as possible, whose sizes differ by one at most."""
+    pieces = -(-len(runs) // most)
+    size, larger = divmod(len(runs), pieces)
+    ends = [i * size + min(i, larger) for i in range(pieces + 1)]
+    return [tuple(runs[start:end]) for start, end in pairwise(ends)]
+
+
+def make_plan(study: Study, corpus: Corpus, recorded: Iterable[str]) -> Plan:
     """Raises StudyError when the arms do not share the vocabulary that the corpus was built with."""
     for arm in study.arms:
         if arm.recipe.model.vocabulary != corpus.vocabulary.size:
@@ -61,21 +107,3 @@ def make_plan(study: Study, corpus: Corpus, recorded: Sequence[str]) -> Plan:
         for arm in study.arms
     )
     return Plan(study, runs, frozenset(recorded) & {run.run_id for run in runs})
-
-
-def seconds_per_run(recipe: Recipe, corpus: Corpus) -> float:
-    """Wall time of one run on one thread of this machine, from its first few updates and one evaluation."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    slices = training([Member(recipe, seed=0)], corpus, "cpu")
-    try:
-        before, started = next(slices).steps_done, time.perf_counter()
-        after = next(slices, None)
-        per_step = (time.perf_counter() - started) / max(1, after.steps_done - before if after else 1)
-        started = time.perf_counter()
-        batches = evaluation_batches(corpus.held_out, recipe.model.context, recipe.budget.batch)
-        evaluate(recipe.model.build(seed=0), batches)
-        return recipe.budget.steps * per_step + EVALUATIONS * (time.perf_counter() - started)
-    finally:
-        slices.close()
-        torch.set_num_threads(threads)

@@ -1,7 +1,7 @@
 """What a person sees while runs train: a live table on a terminal, plain lines on a pipe."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 
 from rich.console import Console, Group
@@ -11,25 +11,35 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.compare import Analysis
-from analysis.wording import duration
-from sweeps.engine.plan import Plan
+from analysis.wording import duration, numbers
+from model.train import Result
+from sweeps.engine.plan import Cohort, Plan
 
 REFRESHES_PER_SECOND = 2
 
 
 class Progress:
-    """Counts done, running and left, estimates the time left, and shows the running verdict.
+    """Counts runs done, running and left, estimates the time left, and shows the running verdict.
 
-    `sizes` holds the updates of each cohort that is launched. The estimate is elapsed time scaled by updates left over
-    updates made since the start, so it needs no model of the machine.
+    `cohorts` are those that are launched, of which those in `resumed` go on from a state; updates are summed over
+    members. The estimate is elapsed time scaled by updates left over updates made since the start, so it needs no model
+    of the machine; what a resumed cohort has made when it is first heard of took none of that time.
     """
 
     def __init__(
-        self, console: Console, plan: Plan, sizes: list[int], clock: Callable[[], float] = time.monotonic
+        self,
+        console: Console,
+        plan: Plan,
+        cohorts: Sequence[Cohort],
+        resumed: Collection[int] = (),
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.console, self.plan, self.sizes, self.clock = console, plan, sizes, clock
-        self.made = [0] * len(sizes)
+        self.console, self.plan, self.clock = console, plan, clock
+        self.members = [len(cohort) for cohort in cohorts]
+        self.sizes = [sum(run.recipe.budget.steps for run in cohort) for cohort in cohorts]
+        self.made, self.before, self.resumed = [0] * len(cohorts), [0] * len(cohorts), resumed
         self.done, self.failed = len(plan.recorded), 0
+        self.begun: set[int] = set()
         self.ended: set[int] = set()
         self.analysis: Analysis | None = None
         self.started = clock()
@@ -47,31 +57,34 @@ class Progress:
         self.live.stop()
 
     def advanced(self, cohort: int, steps: int) -> None:
-        """`steps` updates of `cohort` are made."""
+        """`steps` updates of `cohort` are made, summed over its members."""
+        self.begun.add(cohort)
+        if cohort in self.resumed and not self.made[cohort]:
+            self.before[cohort] = steps
         self.made[cohort] = steps
         self._redraw()
 
-    def recorded(self, cohort: int, runs: int, line: str, analysis: Analysis) -> None:
-        """`cohort` is recorded: `runs` more runs; `line` says how it ended."""
+    def recorded(self, cohort: int, line: str, analysis: Analysis) -> None:
+        """The runs of `cohort` are recorded; `line` says how they ended."""
         self.made[cohort] = self.sizes[cohort]
         self.ended.add(cohort)
-        self.done += runs
+        self.done += self.members[cohort]
         self.analysis = analysis
         self._line(line)
 
-    def lost(self, cohort: int, runs: int, line: str) -> None:
+    def lost(self, cohort: int, line: str) -> None:
         """`cohort` ended without a result, after every retry."""
-        self.sizes[cohort] = self.made[cohort] = 0
+        self.sizes[cohort] = self.made[cohort] = self.before[cohort] = 0
         self.ended.add(cohort)
-        self.failed += runs
+        self.failed += self.members[cohort]
         if self.console.is_terminal:
             self.console.print(line, soft_wrap=True)  # above the table, where it stays
         self._line(line)
 
     def counts(self) -> str:
-        """Such as ``12/30 runs done, 2 running, 16 left, about 24 min to go``."""
+        """Such as ``12/30 runs done, 5 running, 13 left, about 24 min to go``."""
         total = len(self.plan.runs)
-        running = sum(1 for cohort, made in enumerate(self.made) if made and cohort not in self.ended)
+        running = sum(self.members[cohort] for cohort in self.begun - self.ended)
         words = [
             f"{self.done}/{total} runs done",
             f"{running} running",
@@ -85,8 +98,8 @@ class Progress:
 
     def seconds_left(self) -> float | None:
         """Estimated seconds until the last run is recorded; None before anything was trained."""
-        made, elapsed = sum(self.made), self.clock() - self.started
-        return elapsed * (sum(self.sizes) - made) / made if made else None
+        left, made = sum(self.sizes) - sum(self.made), sum(self.made) - sum(self.before)
+        return (self.clock() - self.started) * left / made if made else None
 
     def _line(self, line: str) -> None:
         if self.console.is_terminal:
@@ -111,3 +124,21 @@ class Progress:
             known = f"{comparison.difference:+.4f} [{low:+.4f}, {high:+.4f}]" if comparison.n > 1 else "no interval yet"
             table.add_row(comparison.arm, f"n = {comparison.n}", known, str(comparison.verdict))
         return Group(Text(f"{self.plan.study.name}: {self.counts()}"), bar, table)
+
+
+def endings(runs: Cohort, results: Sequence[Result]) -> str:
+    """How a cohort ended, arm by arm, such as ``128x256 seeds 0-2: 4.2198, 4.2101, 4.2250 (35 s a run)``."""
+    told = []
+    for arm in dict.fromkeys(run.arm for run in runs):
+        own = sorted((r for run, r in zip(runs, results, strict=True) if run.arm == arm), key=lambda r: r.seed)
+        told.append(f"{seeds_of(arm, [result.seed for result in own])}: {', '.join(map(_ending, own))}")
+    return f"{'; '.join(told)} ({results[0].seconds:.0f} s{' a run' if len(runs) > 1 else ''})"
+
+
+def seeds_of(arm: str, seeds: Sequence[int]) -> str:
+    """Such as ``128x256 seeds 0-4``, in signs that every terminal has."""
+    return f"{arm} seed{'s' if len(seeds) > 1 else ''} {numbers(list(seeds)).replace('–', '-')}"
+
+
+def _ending(result: Result) -> str:
+    return f"{result.val_loss:.4f}" if result.diverged_at is None else f"diverged at step {result.diverged_at}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from model import counting
-from model.train import Budget, Recipe
+from model.recipe import Budget, Precision, Recipe
 from sweeps.engine.fingerprint import recipe_text
 
 QUANTITIES = {
@@ -77,6 +77,12 @@ class Study:
         hint = f"did you mean {near[0]!r}?" if near else f"its arms are {', '.join(names)}."
         raise StudyError(f"The study {self.name} has no arm {name!r}; {hint}")
 
+    @property
+    def precision(self) -> Precision | None:
+        """The precision of every arm, or None when arms differ in it."""
+        found = {arm.recipe.precision for arm in self.arms}
+        return found.pop() if len(found) == 1 else None
+
     def differences(self, arm: Arm) -> dict[str, str]:
         """The keys in which `arm` differs from the baseline, with the arm's text, or 'absent'."""
         ours, theirs = recipe_text(arm.recipe), recipe_text(self.arm(self.baseline).recipe)
@@ -104,6 +110,11 @@ class Study:
         return study._named(f"{vocabulary}-symbols")._map_recipes(
             lambda r: dataclasses.replace(r, model=dataclasses.replace(r.model, vocabulary=vocabulary))
         )
+
+    def with_precision(self, precision: Precision) -> "Study":
+        """The same study, under the same name, with every arm trained in `precision`: one folder holds one precision,
+        and a run's identity tells it."""
+        return self._map_recipes(lambda r: dataclasses.replace(r, precision=precision))
 
     def with_arms(self, names: tuple[str, ...]) -> "Study":
         """The study of the baseline and the arms in `names` alone, under a name of its own: fewer comparisons are

@@ -3,6 +3,9 @@
 Apart from ``launch.py`` because importing Ray takes seconds that ``--help`` and ``--plan`` need not wait for.
 """
 
+import os
+import shutil
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -10,29 +13,43 @@ from typing import Any
 import torch
 from ray import tune
 
+from model.checkpoint import Checkpoint
 from model.corpus.text import Corpus
-from model.train import Member, Progress, Result, train
+from model.recipe import Member
+from model.train import Progress, Result, train
 from sweeps.engine.watch import Watch
 
+THREADS = 1  # of a cohort: one a core
 REPORT_SECONDS = 1.0  # between two reports of how far a cohort is
 
 
 class CohortTrainable(tune.Trainable):
-    """Trains the members of cohort ``config["cohort"]``; the actor goes on to the next cohort by itself.
+    """Trains the members of cohort ``config["cohort"]`` in lockstep; the actor goes on to the next cohort by itself.
 
     A thread trains while ``step`` only looks how far it is: Tune takes about 0.4 s from one step to the next, and
     training inside the steps, half a second each, left the worker idle for 44 % of the time.
     """
 
-    def setup(self, config: dict[str, Any], cohorts: list[list[Member]], corpus: Corpus, device: str) -> None:
-        self.threads = max(1, int(self.trial_resources.required_resources.get("CPU", 1)))
-        self.cohorts, self.corpus, self.device = cohorts, corpus, device
+    def setup(
+        self,
+        config: dict[str, Any],
+        cohorts: list[list[Member]],
+        checkpoints: list[Checkpoint],
+        corpus: Corpus,
+        device: str,
+    ) -> None:
+        # The compiler's usual folder is shared, and a library there that another worker is still writing, or was killed
+        # while it wrote, is taken as it is: that program would then fail in every later run on this machine. Here is
+        # Ray's folder for this session.
+        self.programs = tempfile.mkdtemp(prefix="programs-", dir=Path.cwd())
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = self.programs
+        self.cohorts, self.checkpoints, self.corpus, self.device = cohorts, checkpoints, corpus, device
         self.trainer = ThreadPoolExecutor(max_workers=1)
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self.steps_done = 0
-        self.outcome = self.trainer.submit(self._train, self.cohorts[new_config["cohort"]])
+        self.outcome = self.trainer.submit(self._train, new_config["cohort"])
         return True
 
     def step(self) -> dict[str, Any]:
@@ -41,12 +58,21 @@ class CohortTrainable(tune.Trainable):
         except TimeoutError:
             return {"done": False, "steps": self.steps_done}
 
-    def _train(self, members: list[Member]) -> list[Result]:
-        torch.set_num_threads(self.threads)  # here, for OpenMP counts threads by the thread that asks
-        return train(members, self.corpus, self.device, self._note)
+    def cleanup(self) -> None:
+        shutil.rmtree(self.programs, ignore_errors=True)
+
+    def _train(self, cohort: int) -> list[Result]:
+        torch.set_num_threads(THREADS)  # here, for OpenMP counts threads by the thread that asks
+        checkpoint = within_reach(self.checkpoints[cohort])
+        return train(self.cohorts[cohort], self.corpus, self.device, self._note, checkpoint)
 
     def _note(self, progress: Progress) -> None:
         self.steps_done = progress.steps_done
+
+
+def within_reach(checkpoint: Checkpoint) -> Checkpoint | None:
+    """`checkpoint` where its folder, which the driver has made, is on a disk of this machine's too; else None."""
+    return checkpoint if checkpoint.path.parent.is_dir() else None
 
 
 class Recorder(tune.Callback):

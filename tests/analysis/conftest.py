@@ -133,6 +133,8 @@ def _row(
         "steps": 312 if diverged else 1200,
         "tokens": 312 * 2048 if diverged else 1200 * 2048,
         "seconds": 30.0 + rng.random(),
+        "cohort": 5,
+        "precision": "bf16",
         "device": "cpu",
         "corpus_sha256": snapshot["corpus"]["sha256"],
         "recipe_version": 1,

@@ -8,18 +8,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from analysis.folder import locked
-from analysis.records import COMPLETED, DIVERGED, RecordError, Records
+from analysis.records import COMPLETED, DIVERGED, RecordError, Records, cohort_name
 
 
 def row(run_id: str, arm: str = "a", seed: int = 0, **changes: Any) -> dict[str, Any]:
     values = {
         "run_id": run_id, "study": "s", "arm": arm, "seed": seed, "status": COMPLETED, "val_loss": 4.25,
         "val_window_sd": 0.4, "last_batch_loss": 4.1, "initial_loss": 7.1, "diverged_at": None, "parameters": 10,
-        "steps": 5, "tokens": 100, "seconds": 1.5, "device": "cpu", "corpus_sha256": "ab", "recipe_version": 1,
-        "commit": None, "versions": "{}", "finished": datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC),
+        "steps": 5, "tokens": 100, "seconds": 1.5, "cohort": 5, "precision": "bf16", "device": "cpu",
+        "corpus_sha256": "ab", "recipe_version": 1, "commit": None, "versions": "{}",
+        "finished": datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC),
     }  # fmt: skip
     return values | changes
 
@@ -215,3 +217,39 @@ def test_a_damaged_neighbour_gives_nothing(records: Records, tmp_path: Path) -> 
     (tmp_path / "foreign" / "study.json").write_text(json.dumps({"hello": 1}))
     (tmp_path / "foreign" / "thesis.tex").write_text("mine")
     assert records.neighbours(["1"]) == ([], [])
+
+
+def test_a_part_of_version_1_is_read_and_may_lie_beside_new_ones(records: Records) -> None:
+    records.append([row("1")], [point("1", 0)])
+    (part,) = (records.folder / "runs").iterdir()
+    old = pq.read_table(part).drop_columns(["precision", "cohort"])
+    pq.write_table(old, part)
+    assert records.runs()["precision"].isna().all()
+    records.append([row("2", seed=1, cohort=3, precision="fp32")], [point("2", 0)])
+    frame = records.runs().set_index("run_id")
+    assert frame["precision"].dropna().to_dict() == {"2": "fp32"}
+    assert frame["cohort"].dropna().to_dict() == {"2": 3}
+    assert frame["seconds"].to_dict() == {"1": 1.5, "2": 1.5}
+    other = Records(records.folder.parent / "t")
+    given, curves = other.neighbours(["1"])  # and may be taken over
+    other.append(given, curves)
+    assert other.recorded() == ["1"]
+    assert other.runs()["cohort"].isna().all()
+
+
+def test_only_the_columns_that_version_1_lacked_may_be_missing(records: Records) -> None:
+    records.append([row("1")], [point("1", 0)])
+    (part,) = (records.folder / "runs").iterdir()
+    pq.write_table(pq.read_table(part).drop_columns(["device"]), part)
+    with pytest.raises(RecordError, match="has other columns"):
+        records.runs()
+
+
+def test_a_cohort_is_called_by_its_runs_in_whatever_order() -> None:
+    assert cohort_name(["1", "2"]) == cohort_name(["2", "1"])
+    assert len({cohort_name(ids) for ids in ([], ["1"], ["2"], ["1", "2"], ["12"])}) == 5
+
+
+def test_a_folder_of_checkpoints_is_no_stranger(records: Records) -> None:
+    (records.folder / "checkpoints").mkdir()
+    assert Records(records.folder, "s").recorded() == []

@@ -288,3 +288,27 @@ def test_a_name_is_not_markup_in_the_terminal(snapshot: dict[str, Any], make_run
     text = shown(Material(snapshot, runs, pd.DataFrame(), analyse(runs, snapshot)))
     assert "[bold]" in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_what_an_older_version_did_not_record_is_a_dash(study: Study) -> None:
+    """The parts of version 1 know neither precision nor cohort, and a folder without a repository has no commit."""
+    folder = study(seeds=[0, 1], commit=None)
+    text, _ = read(folder)
+    assert text.count('<td>5</td><td class="text">bf16</td>') == 6
+    part = next((folder / "runs").iterdir())
+    table = pq.read_table(part)
+    commits = pa.nulls(len(table), pa.string())
+    old = table.drop_columns(["precision", "cohort", "commit"]).append_column("commit", commits)
+    pq.write_table(old, part)
+    text, _ = read(folder)
+    assert text.count('<td>—</td><td class="text">—</td><td class="text">cpu</td>') == 6
+    assert "nan" not in text.replace("nant", "")
+
+
+def test_the_cost_begins_with_the_first_cohort(study: Study, snapshot: dict[str, Any]) -> None:
+    """Five runs in lockstep of 30 s each, which end at midnight, began 150 s before: each took a fifth of that time."""
+    folder = study(seeds=[0, 1])
+    part = next((folder / "runs").iterdir())
+    table = [row | {"seconds": 30.0} for row in pq.read_table(part).to_pylist()]
+    pq.write_table(pa.Table.from_pylist(table, schema=RUNS), part)
+    assert "6 runs, 3 min of computing, within 2 min from 2024-12-31 23:57 to" in Material.read(folder).cost

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.batches import IGNORED, evaluation_batches, training_batch
+from model.batches import IGNORED, evaluation_batches, training_batch, window_starts, windows
 
 STREAM = np.arange(1000)
 
@@ -19,6 +19,15 @@ def test_targets_are_the_next_tokens() -> None:
     batch = training_batch(STREAM, 8, 4, seed=0, step=0)
     assert torch.equal(batch.targets_BT, batch.inputs_BT + 1)
     assert batch.inputs_BT.shape == (4, 8)
+
+
+def test_windows_of_several_runs_are_each_run_s_own() -> None:
+    starts_MB = np.stack([window_starts(STREAM, 8, 4, seed, step=7) for seed in (3, 4)])
+    together = windows(torch.from_numpy(STREAM), torch.from_numpy(starts_MB), 8)
+    for row, seed in enumerate((3, 4)):
+        alone = training_batch(STREAM, 8, 4, seed, step=7)
+        assert torch.equal(together.inputs_BT[row], alone.inputs_BT)
+        assert torch.equal(together.targets_BT[row], alone.targets_BT)
 
 
 def test_every_window_can_come_and_none_leaves_the_stream() -> None:
@@ -40,4 +49,5 @@ def test_evaluation_scores_every_token_but_the_first_once(length: int, context: 
     scored = targets != IGNORED
     assert torch.equal(targets[scored], torch.arange(1, length))
     assert torch.equal(inputs[scored] + 1, targets[scored])
-    assert all(b.inputs_BT.shape[1] == context and b.inputs_BT.shape[0] <= batch for b in batches)
+    assert {b.inputs_BT.shape for b in batches} == {(batch, context)}  # of one shape, so that one program serves all
+    assert len(batches) == -(-(length - 1) // (batch * context))

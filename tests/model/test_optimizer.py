@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from model.optimizer import AdamW
-from model.transformer import ModelConfig
+from model.optimizer import AdamW, build
 
 
 def test_the_schedule_at_its_corners() -> None:
@@ -30,18 +29,28 @@ def test_the_schedule_rises_then_falls_and_is_never_zero(warmup: int, extra: int
 
 
 def test_decay_falls_on_matrices_only() -> None:
-    groups = AdamW(weight_decay=0.1).build(ModelConfig(layers=1).build(0)).param_groups
-    assert {p.ndim for p in groups[0]["params"]} == {2}
-    assert groups[0]["weight_decay"] == 0.1
-    assert {p.ndim for p in groups[1]["params"]} == {1}
-    assert groups[1]["weight_decay"] == 0.0
+    matrix, vector = torch.zeros(2, 2), torch.zeros(2)
+    decaying, others = AdamW(weight_decay=0.1).groups([matrix], [vector])
+    assert decaying["params"][0] is matrix
+    assert decaying["weight_decay"] == 0.1
+    assert others["params"][0] is vector
+    assert others["weight_decay"] == 0.0
+
+
+def test_every_group_keeps_its_own_numbers() -> None:
+    a, b = AdamW(3e-3, (0.9, 0.95), 1e-8), AdamW(1e-4, (0.8, 0.9), 1e-6)
+    optimizer = build([*a.groups([torch.zeros(2, 2)], []), *b.groups([torch.zeros(2, 2)], [])][::2])
+    assert [(g["lr"], g["betas"], g["eps"]) for g in optimizer.param_groups] == [
+        (3e-3, (0.9, 0.95), 1e-8),
+        (1e-4, (0.8, 0.9), 1e-6),
+    ]
 
 
 def test_one_update_by_hand() -> None:
     """Loshchilov & Hutter's algorithm 2 at its first step: w (1 - lr wd) - lr g / (|g| + eps)."""
     model = nn.Linear(2, 1, bias=True).double()
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    optimizer = AdamW(learning_rate=0.01, weight_decay=0.3).build(model)
+    optimizer = build(AdamW(learning_rate=0.01, weight_decay=0.3).groups([model.weight], [model.bias]))
     model(torch.tensor([[1.0, -2.0]], dtype=torch.float64)).sum().backward()
     optimizer.step()
     weight = before["weight"] * (1 - 0.01 * 0.3) - 0.01 * torch.tensor([[1.0, -1.0]], dtype=torch.float64)

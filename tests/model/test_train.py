@@ -7,49 +7,18 @@ import pytest
 import torch
 from torch import nn
 
-from model.batches import evaluation_batches, training_batch
+from model.cohort import Cohort
 from model.corpus.baselines import unigram_loss
 from model.corpus.text import Corpus
 from model.optimizer import AdamW
 from model.parts.feedforward import GELUFeedForward
+from model.recipe import Budget, Member, Recipe
 from model.seeding import Fixed, Follow, Streams
-from model.train import Budget, Member, Progress, Recipe, Result, evaluate, train, training
+from model.train import Progress, Result, train, training, worth_compiling
 
 
 def losses(result: Result, name: str = "train_loss") -> list[float]:
     return [point.value for point in result.curve if point.name == name]
-
-
-def timeless(result: Result) -> Result:
-    return replace(result, seconds=0.0)
-
-
-def test_training_is_the_plain_loop(corpus: Corpus, recipe: Recipe) -> None:
-    """The loop that a user would write, with the same first weights and batches, gives the same numbers bit for bit."""
-    config, budget = recipe.model, recipe.budget
-    model = config.build(seed=3)
-    decay = [p for p in model.parameters() if p.ndim == 2]
-    rest = [p for p in model.parameters() if p.ndim == 1]
-    groups = [{"params": decay, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=1e-2, betas=(0.9, 0.95), fused=True)
-    expected = []
-    for step in range(budget.steps):
-        batch = training_batch(corpus.train, config.context, budget.batch, 3, step)
-        for group in optimizer.param_groups:
-            group["lr"] = recipe.optimizer.rate(step, budget.steps)
-        loss = nn.functional.cross_entropy(model(batch.inputs_BT).flatten(0, 1), batch.targets_BT.flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        expected.append(loss.item())
-    (result,) = train([Member(recipe, seed=3)], corpus)
-    assert losses(result) == expected
-    assert result.last_batch_loss == expected[-1]
-    assert result.initial_loss == expected[0]
-    scored = evaluate(model, evaluation_batches(corpus.held_out, config.context, budget.batch))
-    assert result.val_loss == scored.loss
-    assert result.val_window_sd == scored.window_sd
 
 
 def test_training_learns(corpus: Corpus, recipe: Recipe) -> None:
@@ -57,24 +26,6 @@ def test_training_learns(corpus: Corpus, recipe: Recipe) -> None:
     longer = replace(recipe, budget=Budget(steps=300, batch=16))
     (result,) = train([Member(longer, seed=0)], corpus)
     assert 0.5 < result.val_loss < 1.2 < unigram_loss(corpus.held_out[1:])
-
-
-def test_a_member_does_not_know_its_cohort(corpus: Corpus, recipe: Recipe) -> None:
-    other = replace(recipe, model=replace(recipe.model, feedforward=GELUFeedForward(8)))
-    together = train([Member(recipe, 0), Member(other, 1), Member(recipe, 2)], corpus)
-    alone = [train([member], corpus)[0] for member in (Member(recipe, 0), Member(other, 1), Member(recipe, 2))]
-    assert list(map(timeless, together)) == list(map(timeless, alone))
-
-
-def test_a_diverged_member_is_recorded_and_touches_nobody(corpus: Corpus, recipe: Recipe) -> None:
-    wild = replace(recipe, optimizer=replace(recipe.optimizer, learning_rate=1e30, warmup=0))
-    before, diverged, after = train([Member(recipe, 0), Member(wild, 0), Member(recipe, 0)], corpus)
-    assert diverged.diverged_at is not None
-    assert diverged.steps == diverged.diverged_at + 1 < recipe.budget.steps
-    assert math.isnan(diverged.val_loss)
-    assert diverged.tokens == diverged.steps * 8 * 8
-    assert before.diverged_at is None
-    assert timeless(before) == timeless(after)
 
 
 def test_divergence_in_the_last_update_is_found(corpus: Corpus, recipe: Recipe) -> None:
@@ -90,7 +41,7 @@ def test_the_same_seed_sees_the_same_text_in_every_arm(corpus: Corpus, recipe: R
     """With a rate too small to learn, two arms' losses move together because their batches are the same."""
     still = replace(recipe, optimizer=AdamW(learning_rate=1e-12, warmup=0))
     wide = replace(still, model=replace(still.model, feedforward=GELUFeedForward(48)))
-    a, b, other = train([Member(still, 1), Member(wide, 1), Member(still, 2)], corpus)
+    (a, other), (b,) = train([Member(still, 1), Member(still, 2)], corpus), train([Member(wide, 1)], corpus)
     assert np.corrcoef(losses(a), losses(b))[0, 1] > 0.8
     assert abs(np.corrcoef(losses(a), losses(other))[0, 1]) < 0.5
 
@@ -121,25 +72,55 @@ def test_curves_hold_the_whole_run(corpus: Corpus, recipe: Recipe) -> None:
 
 def test_progress_counts_up_to_the_whole_cohort(corpus: Corpus, recipe: Recipe) -> None:
     seen: list[Progress] = list(training([Member(recipe, 0), Member(recipe, 1)], corpus, "cpu"))
-    assert [p.steps_done for p in seen] == list(range(120))
+    assert [p.steps_done for p in seen] == list(range(2, 121, 2))
     assert {p.steps_total for p in seen} == {120}
 
 
-def test_evaluation_is_the_slow_mean(corpus: Corpus, recipe: Recipe) -> None:
-    """Every held-out token once, each seen from the start of its window, whatever the batch size."""
+def test_the_spread_over_windows_is_that_of_full_windows(corpus: Corpus, recipe: Recipe) -> None:
+    """Whatever the batch size, and with a rate too small to change the first weights."""
+    still = replace(recipe, budget=Budget(1, 1), optimizer=AdamW(learning_rate=1e-12, warmup=0))
     model = recipe.model.build(seed=0)
     context, stream = recipe.model.context, torch.from_numpy(corpus.held_out.copy())
-    total, windows = 0.0, []
-    for start in range(0, len(stream) - 1, context):
+    windows = []
+    for start in range(0, len(stream) - context, context):
         window = stream[start : start + context + 1]
-        each = nn.functional.cross_entropy(model(window[None, :-1])[0], window[1:], reduction="none").double()
-        total += each.sum().item()
-        if len(each) == context:
-            windows.append(each.mean().item())
+        windows.append(nn.functional.cross_entropy(model(window[None, :-1])[0], window[1:]).item())
     for batch in (1, 5, 1000):
-        scored = evaluate(model, evaluation_batches(corpus.held_out, context, batch))
-        assert scored.loss == pytest.approx(total / (len(stream) - 1), abs=1e-6)
-        assert scored.window_sd == pytest.approx(np.std(windows, ddof=1), abs=1e-6)
+        (result,) = train([Member(replace(still, budget=Budget(1, batch)), 0)], corpus)
+        assert result.val_window_sd == pytest.approx(np.std(windows, ddof=1), abs=1e-6)
+
+
+def test_a_cohort_without_room_is_halved_and_loses_nobody(
+    corpus: Corpus, recipe: Recipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a device that holds two members, five are trained as 2 + 1 + 2; one that does not fit alone is an error."""
+    room, sizes = 2, []
+    update = Cohort.update
+
+    def small_device(cohort: Cohort, step: int) -> tuple[list[float], list[float]]:
+        if len(cohort.members) > room:
+            raise torch.OutOfMemoryError("out of memory")
+        sizes.append(len(cohort.members))
+        return update(cohort, step)
+
+    monkeypatch.setattr(Cohort, "update", small_device)
+    exact = replace(recipe, precision="fp64")
+    results = train([Member(exact, seed) for seed in range(5)], corpus)
+    assert [result.seed for result in results] == [0, 1, 2, 3, 4]
+    assert sizes == [2] * 60 + [1] * 60 + [2] * 60
+    (alone,) = train([Member(exact, 4)], corpus)
+    assert results[4].val_loss == pytest.approx(alone.val_loss, abs=1e-10)
+    room = 0
+    with pytest.raises(torch.OutOfMemoryError):
+        train([Member(exact, 0), Member(exact, 1)], corpus)
+
+
+def test_short_work_is_not_compiled(recipe: Recipe) -> None:
+    """Two minutes of one core at 100 GFLOP/s are where compiling begins to pay."""
+    chapter = Recipe()
+    assert not worth_compiling([Member(recipe, seed) for seed in range(10)], "cpu")
+    assert not worth_compiling([Member(replace(chapter, budget=Budget(110)), 0)], "cpu")
+    assert worth_compiling([Member(chapter, seed) for seed in range(8)], "cpu")
 
 
 def test_results_hold_plain_numbers(corpus: Corpus, recipe: Recipe) -> None:
@@ -148,6 +129,7 @@ def test_results_hold_plain_numbers(corpus: Corpus, recipe: Recipe) -> None:
     assert result.parameters == sum(p.numel() for p in recipe.model.build(0).parameters())
     for field in dataclasses.fields(result):
         assert type(getattr(result, field.name)) in (int, float, tuple, type(None)), field.name
+    assert result.cohort == 1
 
 
 def test_budgets_that_cannot_be_are_refused() -> None:

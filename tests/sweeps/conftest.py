@@ -9,7 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from sweeps.engine.cli import main
+from model.corpus.text import Corpus
+from sweeps.engine.cli import load_corpus, main
 from sweeps.engine.study import Study
 
 HERE = Path(__file__).parent
@@ -25,6 +26,12 @@ def text(tmp_path_factory: pytest.TempPathFactory, letters: list[str]) -> Path:
     path = tmp_path_factory.mktemp("text") / "letters.txt"
     path.write_text("\n\n".join(letters))
     return path
+
+
+@pytest.fixture(scope="session")
+def corpus(text: Path, tiny: ModuleType) -> Corpus:
+    """The text as a command for the tiny study reads it."""
+    return load_corpus(text, tiny.study())
 
 
 @pytest.fixture(scope="session")

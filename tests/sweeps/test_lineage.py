@@ -37,6 +37,7 @@ def row(number: int, **changes: Any) -> dict[str, Any]:
     numbers = {"val_loss": 4.1 + number, "val_window_sd": 0.3, "last_batch_loss": 4.0, "initial_loss": 7.1}
     sizes = {"parameters": 689_920, "steps": 1200, "tokens": 2_457_600, "seconds": 90.5}
     origin = {"device": "cpu", "corpus_sha256": "5e" * 32, "recipe_version": 1, "versions": '{"torch": "2.13.0"}'}
+    origin |= {"precision": "bf16", "cohort": 4}
     names = {"run_id": run_id, "study": "widths", "arm": arm, "seed": seed, "status": "completed", "diverged_at": None}
     return names | numbers | sizes | origin | {"commit": "c" * 40, "finished": finished} | changes
 
@@ -195,12 +196,14 @@ def test_divergence_is_an_outcome(study: Study, store: str) -> None:
     lineage = study.session(store)
     final = row(1, status="diverged", diverged_at=2, val_loss=math.nan, val_window_sd=math.nan, steps=2)
     points = curve(1, 2) + [p | {"value": v} for v, p in zip((math.inf, math.nan), curve(1, 4)[2:4], strict=True)]
+    final["commit"] = None
     study.records.append([final], points)
     lineage.send_missing()  # read back from Parquet, where the columns have pandas' types
     (child,) = all_runs(store)[1][PLAN[1][0]]
     assert child.info.status == "FINISHED"
     assert (child.data.tags["seedbed.status"], child.data.tags["seedbed.diverged_at"]) == ("diverged", "2")
     assert "final_val_loss" not in child.data.metrics
+    assert child.data.tags["seedbed.commit"] == "unknown"
     values = [point.value for point in client(store).get_metric_history(child.info.run_id, "train_loss")]
     assert values[:2] == [2.0, 1 + math.exp(-1 / 300)]
     assert [math.isnan(value) for value in values[2:]] == [True, True]

@@ -1,17 +1,17 @@
 import io
 import re
-from pathlib import Path
 from types import ModuleType
 
 import pandas as pd
 import pytest
 from rich.console import Console
 
-from analysis.compare import analyse
+from analysis.compare import Analysis, analyse
 from analysis.records import RUNS
-from model.corpus.text import build_corpus, read_documents
-from sweeps.engine.plan import Plan, make_plan
-from sweeps.engine.progress import Progress
+from model.corpus.text import Corpus
+from model.train import Result
+from sweeps.engine.plan import Cohort, Plan, make_plan
+from sweeps.engine.progress import Progress, endings
 from sweeps.engine.snapshot import make_snapshot
 from sweeps.engine.source import CommitState
 
@@ -24,50 +24,95 @@ class Clock:
 
 
 @pytest.fixture
-def plan(tiny: ModuleType, text: Path) -> Plan:
-    whole = make_plan(tiny.study(), build_corpus("t", read_documents(text), 12, 8), [])
+def plan(tiny: ModuleType, corpus: Corpus) -> Plan:
+    """Nine runs of 30 updates each, of which the three of seed 0 are recorded."""
+    whole = make_plan(tiny.study(), corpus, [])
     return whole.after(run.run_id for run in whole.runs[:3])
 
 
-def nothing(plan: Plan, text: Path):  # type: ignore[no-untyped-def]
-    corpus = build_corpus("t", read_documents(text), 12, 8)
+@pytest.fixture
+def cohorts(plan: Plan) -> list[Cohort]:
+    """Four runs of the narrow program, then two of the wide one."""
+    made = plan.cohorts(1, 2**30)
+    assert [len(cohort) for cohort in made] == [4, 2]
+    return made
+
+
+@pytest.fixture
+def nothing(plan: Plan, corpus: Corpus) -> Analysis:
     return analyse(pd.DataFrame(columns=RUNS.names), make_snapshot(plan, corpus, "", CommitState(None)), noise=False)
 
 
-def test_counts_and_time_left(plan: Plan, text: Path) -> None:
-    """Six cohorts of 30 updates after three recorded runs; 45 updates in 9 s leave 135 updates, so 27 s."""
+def test_runs_are_counted_and_not_cohorts(plan: Plan, cohorts: list[Cohort], nothing: Analysis) -> None:
+    """180 updates in two cohorts: 90 of them in 9 s leave 90, so 9 s."""
     clock = Clock()
-    progress = Progress(Console(file=io.StringIO()), plan, [30] * 6, clock)
+    progress = Progress(Console(file=io.StringIO()), plan, cohorts, clock=clock)
     assert progress.counts() == "3/9 runs done, 0 running, 6 left"
-    progress.advanced(0, 15)
-    progress.advanced(1, 10)
-    clock.now = 3.0
-    assert progress.counts() == "3/9 runs done, 2 running, 4 left, about 19 s to go"
-    progress.recorded(0, 1, "a", nothing(plan, text))
-    progress.advanced(1, 15)
+    progress.advanced(0, 0)  # it compiles
+    assert progress.counts() == "3/9 runs done, 4 running, 2 left"
+    progress.advanced(0, 40)
+    clock.now = 4.0
+    assert progress.counts() == "3/9 runs done, 4 running, 2 left, about 14 s to go"
+    progress.advanced(1, 20)
+    clock.now = 6.0
+    assert progress.counts() == "3/9 runs done, 6 running, 0 left, about 12 s to go"
+    progress.recorded(1, "a", nothing)
+    progress.advanced(0, 30)  # its worker died, and another one goes on from its last state
     clock.now = 9.0
-    assert progress.counts() == "4/9 runs done, 1 running, 4 left, about 27 s to go"
-    progress.lost(1, 1, "b failed")
-    assert progress.counts() == "4/9 runs done, 0 running, 4 left, 1 failed, about 36 s to go"
+    assert progress.counts() == "5/9 runs done, 4 running, 0 left, about 9 s to go"
+    progress.lost(0, "b failed")
+    assert progress.counts() == "5/9 runs done, 0 running, 0 left, 4 failed"
 
 
-def test_on_a_pipe_a_line_per_ending(plan: Plan, text: Path) -> None:
+def test_what_an_earlier_launch_has_made_does_not_flatter_the_estimate(plan: Plan, cohorts: list[Cohort]) -> None:
+    """100 of 180 updates were there when it began; 20 more in 10 s leave 60, so 30 s and not 5."""
+    clock = Clock()
+    progress = Progress(Console(file=io.StringIO()), plan, cohorts, resumed=[0], clock=clock)
+    progress.advanced(0, 0)
+    progress.advanced(0, 100)
+    assert progress.seconds_left() is None
+    progress.advanced(0, 110)
+    progress.advanced(1, 10)
+    clock.now = 10.0
+    assert progress.seconds_left() == 30.0
+
+
+def test_on_a_pipe_a_line_per_ending(plan: Plan, cohorts: list[Cohort], nothing: Analysis) -> None:
     file = io.StringIO()
-    with Progress(Console(file=file, width=60), plan, [30] * 6, Clock()) as progress:
-        progress.advanced(0, 10)
-        progress.recorded(0, 1, "narrow seed 0: 2.3456 (1 s)", nothing(plan, text))
+    with Progress(Console(file=file, width=60), plan, cohorts, clock=Clock()) as progress:
+        progress.advanced(1, 10)
+        progress.recorded(1, "wide seeds 1, 2: 2.3456, 2.4567 (1 s a run)", nothing)
     (line,) = file.getvalue().splitlines()
-    assert line.startswith("narrow seed 0: 2.3456 (1 s). 4/9 runs done, 0 running, 5 left")
+    assert line.startswith("wide seeds 1, 2: 2.3456, 2.4567 (1 s a run). 5/9 runs done, 0 running, 4 left")
     assert line.endswith("So far: wide undecided; wild undecided.")
 
 
-def test_on_a_terminal_a_live_table(plan: Plan, text: Path) -> None:
+def test_on_a_terminal_a_live_table(plan: Plan, cohorts: list[Cohort], nothing: Analysis) -> None:
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=80)
-    with Progress(console, plan, [30] * 6, Clock()) as progress:
+    with Progress(console, plan, cohorts, clock=Clock()) as progress:
         progress.advanced(0, 10)
-        progress.recorded(0, 1, "narrow seed 0", nothing(plan, text))
+        progress.recorded(0, "narrow seeds 1, 2", nothing)
     shown = file.getvalue()
-    assert "tiny: 4/9 runs done" in shown
+    assert "tiny: 7/9 runs done" in shown
     assert "no interval yet" in shown
     assert not re.search(r"━.*wide", shown)  # the bar has a line of its own
+
+
+def result(seed: int, val_loss: float, diverged_at: int | None = None) -> Result:
+    return Result(seed, diverged_at, val_loss, 0.1, 2.0, 2.5, 1720, 30, 1920, seconds=34.6, cohort=4, curve=())
+
+
+def test_an_ending_names_the_runs_of_each_arm(cohorts: list[Cohort]) -> None:
+    assert [run.arm for run in cohorts[0]] == ["narrow", "wild", "narrow", "wild"]
+    told = endings(cohorts[0], [result(1, 2.34564), result(1, 0.0, 7), result(2, 2.5), result(2, 2.25)])
+    assert told == "narrow seeds 1, 2: 2.3456, 2.5000; wild seeds 1, 2: diverged at step 7, 2.2500 (35 s a run)"
+
+
+def test_losses_stand_in_the_order_of_the_seeds_whatever_that_of_the_runs(tiny: ModuleType, corpus: Corpus) -> None:
+    plan = make_plan(tiny.study().with_arms(("wide",)).replace(seeds=(7, 0, 2, 1)), corpus, [])
+    cohort = plan.cohorts(1, 2**30)[1]
+    assert endings(cohort, [result(run.seed, float(run.seed)) for run in cohort]) == (
+        "wide seeds 0-2, 7: 0.0000, 1.0000, 2.0000, 7.0000 (35 s a run)"
+    )
+    assert endings(cohort[:1], [result(7, 4.0)]) == "wide seed 7: 4.0000 (35 s)"

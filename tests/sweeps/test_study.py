@@ -7,10 +7,10 @@ import pytest
 from model.optimizer import AdamW
 from model.parts.feedforward import GELUFeedForward
 from model.parts.norm import RMSNorm
+from model.recipe import Budget, Recipe
 from model.seeding import Fixed, Follow, Streams
-from model.train import Budget, Recipe
 from model.transformer import ModelConfig
-from sweeps import ffn_ratio, noise_floor
+from sweeps import ffn_ratio, noise_floor, precision
 from sweeps.engine.cli import parse_seeds
 from sweeps.engine.study import Arm, Study, StudyError
 
@@ -129,6 +129,17 @@ def test_steps_and_rehearsal_make_other_runs() -> None:
     assert {(arm.recipe.budget.steps, arm.recipe.optimizer.warmup) for arm in rehearsal.arms} == {(120, 10)}
 
 
+def test_the_precision_is_that_of_all_arms_or_none() -> None:
+    study = make()
+    assert study.precision == "fp32"
+    half = study.with_precision("bf16")
+    assert half.precision == "bf16"
+    assert half.name == study.name
+    assert half.with_precision("fp32") == study
+    mixed = make(arms=(Arm("base", BASE, ""), Arm("half", replace(BASE, precision="bf16"), "")), varies=("precision",))
+    assert mixed.precision is None
+
+
 def test_another_text_or_vocabulary_is_another_name() -> None:
     """A variation must not replace the records' report of the study itself."""
     study = make()
@@ -150,7 +161,7 @@ def test_seeds_that_are_none(given: str) -> None:
         parse_seeds(given)
 
 
-@pytest.mark.parametrize("module", [ffn_ratio, noise_floor])
+@pytest.mark.parametrize("module", [ffn_ratio, noise_floor, precision])
 def test_the_studies_can_be_asked(module: Any) -> None:
     study = module.study()
     assert study.name == module.__name__.rsplit(".", 1)[-1]

@@ -1,6 +1,7 @@
 """The whole way, with a real Ray, a real MLflow store and real files: from a command to a verdict, through every kind
 of interruption, with the same numbers in the end."""
 
+import contextlib
 import json
 import os
 import re
@@ -15,7 +16,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
+import torch
 
 from analysis.folder import locked
 from analysis.records import Records
@@ -24,6 +27,7 @@ from sweeps.engine.study import Study
 Run = Callable[..., subprocess.CompletedProcess[str]]
 Give = Callable[..., tuple[int, str, str]]
 TINY = Path(__file__).parent / "tiny.py"
+NOT_WIDE = ({"narrow"}, {"wild"}, {"narrow", "wild"})  # which differ in learning rate alone, and so train together
 
 
 def study_in(folder: Path) -> Path:
@@ -83,6 +87,10 @@ def test_every_run_has_one_row_and_its_curves(swept: tuple[Path, str]) -> None:
     assert set(frame["status"][frame["arm"] != "wild"]) == {"completed"}
     assert set(frame["status"][frame["arm"] == "wild"]) == {"diverged"}
     assert (frame["seconds"] > 0).all()
+    assert frame["precision"].nunique() == 1
+    parts = [pd.read_parquet(part) for part in (study_in(swept[0]) / "runs").iterdir()]
+    assert all((part["cohort"] == len(part)).all() for part in parts)
+    assert {frozenset(part["arm"]) for part in parts} <= {frozenset({"wide"}), *map(frozenset, NOT_WIDE)}
     assert frame["tokens"][frame["arm"] == "wide"].eq(30 * 8 * 8).all()
     curves = Records(study_in(swept[0])).curves(list(frame["run_id"]))
     assert set(curves["run_id"]) == set(frame["run_id"])
@@ -102,12 +110,16 @@ def test_the_lineage_holds_every_run(swept: tuple[Path, str]) -> None:
 
 def test_what_a_person_is_told(swept: tuple[Path, str]) -> None:
     folder, printed = swept
-    assert re.search(r"narrow seed 0: \d\.\d{4} \(\d+ s\)\. \d/9 runs done", printed)
-    assert re.search(r"wild seed \d: diverged at step \d+", printed)
+    precision = rows(folder)["precision"][0]
+    assert f"9 of 9 runs to train in {precision}. Ctrl-C stops" in printed
+    assert re.search(r"narrow seeds? 0.*: \d\.\d{4}.* \(\d+ s( a run)?\)\. \d/9 runs done", printed)
+    assert re.search(r"wild seeds? \d.*: diverged at step \d+", printed)
     assert "All 9 runs are recorded. From start to verdict:" in printed
     assert "wide" in printed.split("verdict")[1]
     page = (study_in(folder) / "report.html").read_text()
     assert all(run_id in page for run_id in rows(folder)["run_id"])
+    assert re.search(rf"<code>precision</code></th><td class=\"text\">{precision}</td>", page)  # held equal
+    assert not (study_in(folder) / "checkpoints").exists()
     assert not list(folder.glob("seedbed-*"))
     assert sorted(p.name for p in folder.iterdir()) == ["mlartifacts", "mlflow.db", "results"]
 
@@ -134,7 +146,7 @@ def test_more_seeds_run_only_the_new_ones(copy: Path, run: Run, cluster: str) ->
 def test_a_cut_part_is_named_and_mended(copy: Path, run: Run, cluster: str) -> None:
     frame = rows(copy).set_index("run_id")
     part = min((study_in(copy) / "runs").iterdir())
-    lost = pd.read_parquet(part)["run_id"][0]
+    lost = list(pd.read_parquet(part)["run_id"])
     part.write_bytes(part.read_bytes()[:-30])
     done = run()
     assert done.returncode == 2
@@ -143,18 +155,20 @@ def test_a_cut_part_is_named_and_mended(copy: Path, run: Run, cluster: str) -> N
     part.unlink()
     done = run("--address", cluster)
     assert done.returncode == 0, done.stderr
-    assert "1 of 9 runs to train" in done.stdout
-    again = rows(copy).set_index("run_id").loc[lost, "val_loss"]
-    assert again == frame.loc[lost, "val_loss"] or frame.loc[lost, "status"] == "diverged"
+    assert f"{len(lost)} of 9 runs to train" in done.stdout
+    again = rows(copy).set_index("run_id")
+    assert str(dict(again.loc[lost, "val_loss"])) == str(dict(frame.loc[lost, "val_loss"]))
     assert len(children(copy)) == 9
 
 
 def test_curves_that_are_lost_are_made_again(copy: Path, run: Run, cluster: str) -> None:
     before = results_of(rows(copy))
-    min((study_in(copy) / "curves").iterdir()).unlink()
+    lost = min((study_in(copy) / "curves").iterdir())
+    runs = len(pd.read_parquet(study_in(copy) / "runs" / lost.name))
+    lost.unlink()
     done = run("--address", cluster)
     assert done.returncode == 0, done.stderr
-    assert "1 of 9 runs to train" in done.stdout
+    assert f"{runs} of 9 runs to train" in done.stdout
     frame = rows(copy)
     assert str(results_of(frame)) == str(before)
     assert set(Records(study_in(copy)).curves(list(frame["run_id"]))["run_id"]) == set(frame["run_id"])
@@ -271,13 +285,14 @@ Start = Callable[..., subprocess.Popen[str]]
 
 @pytest.fixture(scope="module")
 def start(text: Path, environment: dict[str, str]) -> Start:
-    """Start two arms of a longer study in a folder, in a process group of its own like a shell's job."""
+    """Start two arms of a longer study in a folder, in a process group of its own like a shell's job; states of cohorts
+    are kept five times a second."""
 
     def start_in(folder: Path, *options: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, str(TINY), "--corpus", str(text), "--arms", "wide", *options],
-            cwd=folder, env=environment | {"TINY_STEPS": "1000"}, text=True, start_new_session=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            cwd=folder, env=environment | {"TINY_STEPS": "300", "TINY_CHECKPOINT_SECONDS": "0.2"}, text=True,
+            start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
     return start_in
@@ -292,7 +307,31 @@ def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str], seco
 
 
 def recorded(folder: Path) -> int:
-    return len(list((folder / "results").glob("*/runs/*.parquet")))
+    """How many runs are recorded so far."""
+    return sum(pq.read_metadata(part).num_rows for part in (folder / "results").glob("*/runs/*.parquet"))
+
+
+def states(folder: Path) -> list[Path]:
+    """The states of cohorts whose runs are not recorded."""
+    found = sorted((folder / "results").glob("*/checkpoints/*.pt"))
+    return [path for path in found if not (path.parent.parent / "runs" / f"{path.stem}.parquet").exists()]
+
+
+MARK = 1e6
+
+
+def mark(paths: list[Path]) -> None:
+    """Add `MARK` seconds to the time that each state says its cohort has taken: what goes on from it will tell."""
+    for path in paths:
+        state = torch.load(path, weights_only=True)
+        state["seconds"] += MARK
+        torch.save(state, path)
+
+
+def marks(folder: Path) -> dict[str, int]:
+    """How many marks the records carry, by cohort."""
+    frames = {part.stem: pd.read_parquet(part) for part in (study_in(folder) / "runs").iterdir()}
+    return {name: round(frame["seconds"].sum() / MARK) for name, frame in frames.items()}
 
 
 @pytest.fixture(scope="module")
@@ -307,12 +346,14 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, start: Start, cluster:
 
 def finish(folder: Path, start: Start, cluster: str) -> dict[tuple[str, int], float]:
     """Give the same command again: it trains what is missing, and MLflow then has each run once."""
-    missing = 6 - recorded(folder)
+    missing, kept = 6 - recorded(folder), states(folder)
     process = start(folder, "--address", cluster)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 0, out + err
     assert f"{missing} of 6 runs to train" in out
+    assert ("Going on from a state that was kept: " in out) == bool(kept)
     assert len(children(folder)) == 6
+    assert not (study_in(folder) / "checkpoints").exists()
     return results_of(rows(folder))
 
 
@@ -329,23 +370,46 @@ def test_stopped_by_ctrl_c_and_given_again(
     assert err == ""
     assert re.search(rf"Stopped after .*: {done} of 6 runs are recorded, and the same command trains the other", out)
     assert (study_in(tmp_path) / "report.html").is_file()
+    assert (study_in(tmp_path) / "checkpoints").is_dir()
     assert finish(tmp_path, start, cluster) == undisturbed
 
 
 def test_a_lost_worker_and_then_a_lost_driver(
     tmp_path: Path, start: Start, cluster: str, undisturbed: dict[tuple[str, int], float]
 ) -> None:
-    """A killed worker costs its cohort only, which is trained again; a killed driver leaves what was recorded."""
+    """Killed workers cost what their cohorts did since their last states, and so does a killed driver: both go on from
+    there to the same numbers, and a killed driver leaves what was recorded."""
     process = start(tmp_path)
-    wait_for(lambda: recorded(tmp_path) >= 1, process)
+    wait_for(lambda: len(states(tmp_path)) >= 2, process)
     workers = [pid for pid in descendants(process.pid) if b"Trainable" in command(pid)]
-    assert workers
-    os.kill(workers[0], signal.SIGKILL)
-    wait_for(lambda: recorded(tmp_path) >= 3, process)
+    assert len(workers) >= 2
+    for pid in workers:
+        os.kill(pid, signal.SIGKILL)
+    first = states(tmp_path)
+    mark(first)
+    wait_for(lambda: recorded(tmp_path) >= 1 and bool(states(tmp_path)), process)
+    everything = descendants(process.pid)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=60)
-    assert recorded(tmp_path) < 6
+    end_all(everything)
+    assert 1 <= recorded(tmp_path) < 6
+    second = states(tmp_path)
+    assert second
+    mark(second)
     assert finish(tmp_path, start, cluster) == undisturbed
+    marked = [path.stem for path in (*first, *second)]
+    assert marks(tmp_path) == {name: marked.count(name) for name in marks(tmp_path)}
+
+
+def end_all(processes: list[int]) -> None:
+    """End what a killed driver leaves of its Ray, as a machine that goes down does, and see that it is gone."""
+    for pid in processes:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    end = time.monotonic() + 30
+    while any(command(pid) for pid in processes):
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def descendants(pid: int) -> list[int]:

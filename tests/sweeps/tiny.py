@@ -5,12 +5,15 @@ from dataclasses import replace
 
 from model.optimizer import AdamW
 from model.parts.feedforward import GELUFeedForward
-from model.train import Budget, Recipe
+from model.recipe import Budget, Recipe
 from model.transformer import ModelConfig
+from sweeps.engine import checkpoints
 from sweeps.engine.cli import main
 from sweeps.engine.study import Arm, Study
 
 STEPS = int(os.environ.get("TINY_STEPS", "30"))
+if "TINY_CHECKPOINT_SECONDS" in os.environ:
+    checkpoints.CHECKPOINT_SECONDS = float(os.environ["TINY_CHECKPOINT_SECONDS"])
 
 
 def recipe(d_ff: int, learning_rate: float = 1e-2) -> Recipe:

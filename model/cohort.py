@@ -1,0 +1,192 @@
+"""Members of one program trained in lockstep: the only file with the member axis M.
+
+The members are ordinary models whose tensors are stacked and mapped over (`torch.func.vmap`), so that a part of a model
+knows nothing of cohorts. No operation mixes members: losses are summed, and the gradient of a sum of terms that share
+nothing is each term's own. Weights lie in one tensor of shape (M, P), P the parameters of a member, so that
+clipping is a norm of rows, the optimizer has one slice for what decays and one for what does not, and a checkpoint is
+a few tensors.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from model import optimizer
+from model.batches import IGNORED, evaluation_batches, training_batch, window_starts, windows
+from model.checks import check_before_training
+from model.corpus.text import Corpus
+from model.recipe import Member
+from model.transformer import Transformer
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The loss over all held-out tokens, and the SD over full windows of a window's mean loss, in nats per token."""
+
+    loss: float
+    window_sd: float
+
+
+class Cohort:
+    """The weights, moments and streams of `members`, all of one program, on `device`.
+
+    `compiled` says whether a block and the loss are compiled; it changes a result by rounding only.
+    """
+
+    def __init__(self, members: Sequence[Member], corpus: Corpus, device: str, compiled: bool) -> None:
+        assert len({member.recipe.program for member in members}) == 1, "members of different programs"
+        self.members, self.device = list(members), device
+        self.recipe = members[0].recipe
+        self.compiled = compiled
+        self.dtype = torch.float64 if self.recipe.precision == "fp64" else torch.float32
+        models = [_checked(member, corpus) for member in members]
+        with torch.device("meta"):  # a model without numbers: its code is run, on the members' weights
+            self.template = Transformer(self.recipe.model)
+        shapes = {name: tensor.shape for name, tensor in self.template.named_parameters()}
+        self.names = sorted(shapes, key=lambda name: len(shapes[name]) < 2)  # matrices first, else in the model's order
+        self.shapes = [shapes[name] for name in self.names]
+        self.decayed = sum(shape.numel() for shape in self.shapes if len(shape) >= 2)
+        self.train_text = torch.tensor(corpus.train, device=device)
+        self.held_out = evaluation_batches(corpus.held_out, self.recipe.model.context, self.recipe.budget.batch)
+        if compiled:
+            torch._dynamo.reset()  # its cache counts programs by line of code, and another cohort's are over
+        self.run_block: Callable[..., Tensor] = torch.compile(self._block, dynamic=False) if compiled else self._block
+        self.run_losses: Callable[..., Tensor] = (
+            torch.compile(self._losses, dynamic=False) if compiled else self._losses
+        )
+        self._hold(torch.stack([_flat(model, self.names) for model in models]).to(device, self.dtype))
+
+    def _hold(self, weights_MP: Tensor) -> None:
+        self.weights_MP, self.gradients_MP = weights_MP, torch.zeros_like(weights_MP)
+        sizes = [shape.numel() for shape in self.shapes]
+        pairs = list(zip(weights_MP.split(sizes, 1), self.gradients_MP.split(sizes, 1), self.shapes, strict=True))
+        self.leaves = [weights.unflatten(1, shape).detach().requires_grad_() for weights, _, shape in pairs]
+        self.gradients = [gradients.unflatten(1, shape) for _, gradients, shape in pairs]
+        named = dict(zip(self.names, self.leaves, strict=True))
+        self.embedding, self.final_norm = named["embedding"], _under(named, "final_norm")
+        self.position = _under(named, "position")
+        self.blocks = [_under(named, f"blocks.{layer}") for layer in range(self.recipe.model.layers)]
+        clips = [member.recipe.optimizer.clip for member in self.members]
+        self.clip_M = torch.tensor(clips, dtype=self.dtype, device=self.device)
+        rows = zip(self.members, self.weights_MP, self.gradients_MP, strict=True)
+        self.optimizer = optimizer.build([group for row in rows for group in self._groups(*row)])
+
+    def _groups(self, member: Member, weights_P: Tensor, gradients_P: Tensor) -> list[dict[str, Any]]:
+        matrices, others = weights_P[: self.decayed], weights_P[self.decayed :]
+        matrices.grad, others.grad = gradients_P[: self.decayed], gradients_P[self.decayed :]
+        return member.recipe.optimizer.groups([matrices], [others])
+
+    def update(self, step: int) -> tuple[list[float], list[float]]:
+        """One update of every member: its loss on its own batch before the update, and its gradient's L2 norm before
+        clipping, both in the order of `members`."""
+        context, budget = self.recipe.model.context, self.recipe.budget
+        starts_MB = np.stack(
+            [window_starts(self.train_text, context, budget.batch, _order(member), step) for member in self.members]
+        )
+        batch = windows(self.train_text, torch.from_numpy(starts_MB).to(self.device), context)
+        loss_M = self._forward(batch.inputs_BT, batch.targets_BT).mean(dim=(1, 2))
+        torch._foreach_copy_(self.gradients, torch.autograd.grad(loss_M.sum(), self.leaves))
+        norm_M = torch.linalg.vector_norm(self.gradients_MP, dim=1)
+        self.gradients_MP *= (self.clip_M / (norm_M + 1e-6)).clamp(max=1)[:, None]
+        for index, group in enumerate(self.optimizer.param_groups):
+            group["lr"] = self.members[index // 2].recipe.optimizer.rate(step, budget.steps)
+        self.optimizer.step()
+        return loss_M.tolist(), norm_M.tolist()
+
+    def score(self) -> list[Evaluation]:
+        """Every member's loss over all held-out text, each target once, summed in float64."""
+        sums, counts = [], []
+        # A compiled program is used with its gradient, which nobody asks for here: a second one would take seconds.
+        with torch.set_grad_enabled(self.compiled):
+            for batch in self.held_out:
+                inputs_MBT, targets_MBT = (
+                    tokens.to(self.device).expand(len(self.members), -1, -1).contiguous()
+                    for tokens in (batch.inputs_BT, batch.targets_BT)
+                )
+                losses_MBT = self._forward(inputs_MBT, targets_MBT).detach()
+                sums.append(losses_MBT.double().sum(dim=2).cpu())
+                counts.append((batch.targets_BT != IGNORED).sum(dim=1))
+        count_N = torch.cat(counts).numpy()
+        return [_evaluation(loss_N, count_N) for loss_N in torch.cat(sums, dim=1).numpy()]
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Go on with the members at `rows` alone."""
+        before = self.optimizer
+        self.members = [self.members[row] for row in rows]
+        self._hold(self.weights_MP[list(rows)])
+        kept = [before.param_groups[2 * row + part] for row in rows for part in (0, 1)]
+        for old, new in zip(kept, self.optimizer.param_groups, strict=True):
+            self.optimizer.state[new["params"][0]] = before.state[old["params"][0]]
+
+    def state(self) -> dict[str, Any]:
+        """All that changes from update to update."""
+        return {"weights": self.weights_MP, "optimizer": self.optimizer.state_dict()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take up a `state` of these very members."""
+        self.weights_MP.copy_(state["weights"])
+        self.optimizer.load_state_dict(state["optimizer"])
+
+    def _forward(self, inputs_MBT: Tensor, targets_MBT: Tensor) -> Tensor:
+        """-> losses_MBT in float32 or wider, zero where a target is IGNORED."""
+        half = self.recipe.precision == "bf16"
+        with torch.autocast(torch.device(self.device).type, torch.bfloat16, enabled=half):
+            x_MBTD = vmap(self._embed)(self.embedding, self.position, inputs_MBT)
+            for weights in self.blocks:
+                x_MBTD = self.run_block(weights, x_MBTD)
+            return self.run_losses(self.final_norm, self.embedding, x_MBTD, targets_MBT)
+
+    def _embed(self, embedding_VD: Tensor, position: dict[str, Tensor], tokens_BT: Tensor) -> Tensor:
+        return functional_call(self.template.position, position, nn.functional.embedding(tokens_BT, embedding_VD))
+
+    def _block(self, weights: dict[str, Tensor], x_MBTD: Tensor) -> Tensor:
+        """One block of every member. Compiled once for all blocks, which differ in their weights alone: twelve unrolled
+        take a minute."""
+        block = self.template.blocks[0]
+        return vmap(lambda weights, x_BTD: functional_call(block, weights, x_BTD))(weights, x_MBTD)
+
+    def _losses(self, norm: dict[str, Tensor], embedding_MVD: Tensor, x_MBTD: Tensor, targets_MBT: Tensor) -> Tensor:
+        def member(norm: dict[str, Tensor], embedding_VD: Tensor, x_BTD: Tensor, targets_BT: Tensor) -> Tensor:
+            y_BTD = functional_call(self.template.final_norm, norm, x_BTD)
+            logits_BTV = nn.functional.linear(y_BTD, embedding_VD).to(self.dtype)
+            losses = nn.functional.cross_entropy(
+                logits_BTV.flatten(0, 1), targets_BT.flatten(), ignore_index=IGNORED, reduction="none"
+            )
+            return losses.view(targets_BT.shape)
+
+        return vmap(member)(norm, embedding_MVD, x_MBTD, targets_MBT)
+
+
+def _checked(member: Member, corpus: Corpus) -> Transformer:
+    """A new model of `member` that has passed the checks on its first batch."""
+    config, batch = member.recipe.model, member.recipe.budget.batch
+    model = config.build(member.recipe.streams.init.at(member.seed))
+    check_before_training(model, config, training_batch(corpus.train, config.context, batch, _order(member), 0))
+    return model
+
+
+def _order(member: Member) -> int:
+    return member.recipe.streams.order.at(member.seed)
+
+
+def _flat(model: nn.Module, names: Sequence[str]) -> Tensor:
+    tensors = dict(model.named_parameters())
+    return torch.cat([tensors[name].detach().flatten() for name in names])
+
+
+def _under(named: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors of the submodule `prefix`, by their names within it."""
+    return {name.removeprefix(f"{prefix}."): t for name, t in named.items() if name.startswith(f"{prefix}.")}
+
+
+def _evaluation(loss_N: np.ndarray, count_N: np.ndarray) -> Evaluation:
+    full = count_N == count_N.max()
+    means = loss_N[full] / count_N[full]
+    sd = float(np.std(means, ddof=1)) if len(means) > 1 else math.nan
+    return Evaluation(float(loss_N.sum() / count_N.sum()), sd)

@@ -1,0 +1,36 @@
+"""What this machine can do, as far as it decides how runs are trained."""
+
+import os
+import shutil
+from pathlib import Path
+
+import torch
+
+NATIVE_BF16_CAPABILITY = 8  # of a CUDA device: Ampere and later
+CONTROL_GROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+def native_bf16(device: str) -> bool:
+    """Whether matrix products in bfloat16 are faster here than in float32: a CPU with instructions for them (AMX or
+    AVX512-BF16), or a CUDA device that has them."""
+    if device == "cuda":
+        return torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= NATIVE_BF16_CAPABILITY
+    return bool(torch.cpu._is_amx_tile_supported() or torch.cpu._is_avx512_bf16_supported())
+
+
+def has_compiler(device: str) -> bool:
+    """Whether `torch.compile` finds what it needs: a C++ compiler for a CPU, Triton for CUDA."""
+    if device == "cuda":
+        return torch.utils._triton.has_triton()
+    return shutil.which(os.environ.get("CXX", "g++")) is not None
+
+
+def available_memory() -> int:
+    """Bytes of main memory that this machine has, or that its container may use."""
+    limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    for path in CONTROL_GROUP_LIMITS:
+        try:
+            limits.append(int(path.read_text()))
+        except (OSError, ValueError):
+            continue  # there is none, or it says "max"
+    return min(limits)

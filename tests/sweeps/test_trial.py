@@ -1,0 +1,76 @@
+"""The trial by itself, driven as Tune drives it: a step at a time, and another cohort after the first."""
+
+import os
+import time
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from model.checkpoint import Checkpoint
+from model.corpus.text import Corpus
+from model.recipe import Member
+from model.train import train
+from sweeps.engine import trial
+from sweeps.engine.plan import make_plan
+from sweeps.engine.trial import CohortTrainable, within_reach
+
+
+@pytest.fixture
+def trainable(tiny: ModuleType, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Of the tiny study, with two seeds an arm and 100 updates; it keeps states all the time."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "of others")  # which the trainable changes, and this puts back
+    monkeypatch.setattr(trial, "REPORT_SECONDS", 0.05)
+    (tmp_path / "session").mkdir()
+    monkeypatch.chdir(tmp_path / "session")
+    plan = make_plan(tiny.study().replace(seeds=(0, 1)).with_steps(100), corpus, [])
+    cohorts = [[Member(run.recipe, run.seed) for run in cohort] for cohort in plan.cohorts(1, 2**30)]
+    checkpoints = [Checkpoint(tmp_path / f"{i}.pt", 0.0) for i in range(len(cohorts))]
+
+    class Given(CohortTrainable):
+        def setup(self, config: dict[str, Any]) -> None:  # type: ignore[override]
+            super().setup(config, cohorts, checkpoints, corpus, "cpu")
+
+    return Given
+
+
+def steps(trainable: Any) -> list[dict[str, Any]]:
+    told = [trainable.step()]
+    end = time.monotonic() + 60
+    while not told[-1]["done"]:
+        assert time.monotonic() < end
+        told.append(trainable.step())
+    return told
+
+
+def test_one_cohort_after_the_other(trainable: Any, corpus: Corpus, tmp_path: Path) -> None:
+    actor = trainable({"cohort": 0})
+    *going, last = steps(actor)
+    made = [one["steps"] for one in going]
+    assert made == sorted(made)
+    assert 0 < made[-1] <= 400
+    alone = train(actor.cohorts[0], corpus)
+    assert [str(result.val_loss) for result in last["results"]] == [str(result.val_loss) for result in alone]
+    assert actor.reset_config({"cohort": 1})
+    assert [result.cohort for result in steps(actor)[-1]["results"]] == [2, 2]
+    assert sorted(path.name for path in tmp_path.glob("*.*")) == ["0.pt", "1.pt"]
+    actor.stop()
+
+
+def test_every_worker_compiles_into_a_folder_of_its_own(trainable: Any) -> None:
+    first, second = trainable({"cohort": 0}), trainable({"cohort": 1})
+    folders = [Path(actor.programs) for actor in (first, second)]
+    assert sorted(folders) == sorted(Path.cwd().iterdir())
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(folders[1])
+    for actor in (first, second):
+        steps(actor)
+        actor.stop()
+    assert not any(folder.exists() for folder in folders)
+
+
+def test_a_worker_keeps_states_only_where_the_driver_finds_them(tmp_path: Path) -> None:
+    """Not on a machine that does not see the driver's disk, where they would lie for ever."""
+    seen, unseen = Checkpoint(tmp_path / "a.pt", 60.0), Checkpoint(tmp_path / "elsewhere" / "a.pt", 60.0)
+    assert within_reach(seen) is seen
+    assert within_reach(unseen) is None
