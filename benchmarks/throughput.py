@@ -1,20 +1,30 @@
 """How fast this project trains beside the plain loop that a user would write, measured in one run on an idle machine.
 
-``python benchmarks/throughput.py`` prints the machine's matrix-product rates, then for the 4-layer model of ffn_ratio
-and the chapter's 12-layer one: model-steps per second of the sweep (one process a core, one thread each, through
-``model.train``), of a plain eager fp32 loop of the same model (one process, PyTorch's own threads), their ratio, and
-the share of the fp32 rate that the sweep reaches. The sides take turns; every number is a median over the rounds.
+``python benchmarks/throughput.py`` prints the machine's matrix-product rates; then for the 4-layer model of ffn_ratio
+and the chapter's 12-layer one the time of a member's update when 1 to 32 seeds train in lockstep (as a sweep has
+them: a cohort a core, one thread each, through ``model.train``), their ratio to a plain eager fp32 loop (one process,
+PyTorch's own threads), and the share of the bf16 rate; and what a run costs besides its training. The sides take
+turns; every number is a median over the rounds. ``--json FILE`` writes them.
 """
 
+import json
 import multiprocessing as mp
 import os
+import random
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import torch
 import tyro
 from torch import nn
@@ -22,6 +32,7 @@ from torch import nn
 from model import counting
 from model.batches import training_batch
 from model.corpus.text import Corpus, Vocabulary
+from model.hardware import native_bf16
 from model.recipe import Member, Recipe
 from model.train import training
 from sweeps.baseline import BASELINE
@@ -29,18 +40,24 @@ from sweeps.baseline import BASELINE
 REST = 0.5  # seconds between turns, until the last side's threads have stopped spinning
 SHAPES = ((2048, 128, 384), (2048, 2048, 2048))  # a batch through one layer's first product; a large square
 SLICE = 6  # updates between two yields of `training` in a run of 1,200
+SEEDS = 8  # of the cohort whose ratio and share are given
+SHORT_RUNS = Path(__file__).with_name("short_runs.py")
 
 
 @dataclass(frozen=True)
 class Options:
     """Training throughput against a plain loop, and the machine's matrix-product rate."""
 
-    rounds: int = 7
+    rounds: int = 5
     """Turns of each side; the medians are over these."""
-    steps: Annotated[int, tyro.conf.arg(metavar="N")] = 18
-    """Updates per turn and process; rounded to a multiple of 6."""
+    members: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
+    """Seeds that train in lockstep."""
     layers: tuple[int, ...] = (4, 12)
-    """Depths of the models measured."""
+    """Depths of the models measured; none leaves only the cost of short runs."""
+    short_runs: bool = True
+    """Measure what 80 short runs cost besides their training."""
+    json: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """Write the numbers there."""
 
 
 def random_corpus(recipe: Recipe) -> Corpus:
@@ -50,17 +67,16 @@ def random_corpus(recipe: Recipe) -> Corpus:
     return Corpus("random", "0" * 64, Vocabulary(characters), tokens, tokens[:1000], 21_000, 1.0)
 
 
-def serve_sweep(pipe: Connection, recipe: Recipe, seed: int) -> None:
-    """One worker of a sweep: one thread, members trained through the project's own interface."""
+def serve_cohort(pipe: Connection, recipe: Recipe, seeds: Sequence[int]) -> None:
+    """One worker of a sweep: one thread, a cohort trained through the project's own interface."""
     torch.set_num_threads(1)
-    corpus = random_corpus(recipe)
-    slices = training([Member(recipe, seed)], corpus, "cpu")
+    slices = training([Member(recipe, seed) for seed in seeds], random_corpus(recipe), "cpu")
     next(slices)
-    while (steps := pipe.recv()) is not None:
+    pipe.send(0.0)
+    while pipe.recv() is not None:
         started = time.perf_counter()
-        for _ in range(steps // SLICE):
-            next(slices)
-        pipe.send(time.perf_counter() - started)
+        next(slices)
+        pipe.send((time.perf_counter() - started) / SLICE)
 
 
 def serve_plain(pipe: Connection, recipe: Recipe) -> None:
@@ -79,78 +95,124 @@ def serve_plain(pipe: Connection, recipe: Recipe) -> None:
         optimizer.step()
 
     update()
-    while (steps := pipe.recv()) is not None:
+    pipe.send(0.0)
+    while pipe.recv() is not None:
         started = time.perf_counter()
-        for _ in range(steps):
+        for _ in range(SLICE):
             update()
             step += 1
-        pipe.send(time.perf_counter() - started)
+        pipe.send((time.perf_counter() - started) / SLICE)
 
 
-def rate_of(pipes: list[Connection], steps: int) -> float:
-    """Model-steps per second of all processes behind `pipes`, working at once; the slowest ends the turn."""
-    time.sleep(REST)
-    for pipe in pipes:
-        pipe.send(steps)
-    return len(pipes) * steps / max(pipe.recv() for pipe in pipes)
-
-
-def compare(recipe: Recipe, workers: int, rounds: int, steps: int) -> tuple[float, float, float]:
-    """Medians over `rounds`: the sweep's and the plain loop's model-steps per second, and the ratio turn by turn."""
+@contextmanager
+def started(target: Any, arguments: Sequence[tuple[Any, ...]]) -> Iterator[list[Connection]]:
+    """A process of `target` for each of `arguments`, ready to be timed, and ended afterwards."""
     context = mp.get_context("spawn")
-    ends = [context.Pipe() for _ in range(workers + 1)]
+    ends = [context.Pipe() for _ in arguments]
     processes = [
-        context.Process(target=serve_sweep, args=(theirs, recipe, seed), daemon=True)
-        for seed, (_, theirs) in enumerate(ends[:-1])
+        context.Process(target=target, args=(theirs, *own), daemon=True)
+        for own, (_, theirs) in zip(arguments, ends, strict=True)
     ]
-    processes.append(context.Process(target=serve_plain, args=(ends[-1][1], recipe), daemon=True))
     for process, (_, theirs) in zip(processes, ends, strict=True):
         process.start()
         theirs.close()  # so that a child that dies is an EOFError here, not a wait without end
-    sweep, plain = [ours for ours, _ in ends[:-1]], [ends[-1][0]]
-    rate_of(sweep, SLICE), rate_of(plain, SLICE)  # warm
-    turns = [(rate_of(sweep, steps), rate_of(plain, steps)) for _ in range(rounds)]
-    for pipe in (*sweep, *plain):
+    pipes = [ours for ours, _ in ends]
+    for pipe in pipes:
+        pipe.recv()
+    yield pipes
+    for pipe in pipes:
         pipe.send(None)
     for process in processes:
         process.join()
-    medians = (statistics.median(column) for column in zip(*turns, strict=True))
-    return (*medians, statistics.median(ours / theirs for ours, theirs in turns))
+
+
+def turn(pipes: Sequence[Connection]) -> float:
+    """Seconds per update with all processes behind `pipes` at work; the slowest counts."""
+    time.sleep(REST)
+    for pipe in pipes:
+        pipe.send(True)
+    return max(pipe.recv() for pipe in pipes)
+
+
+def compare(recipe: Recipe, members: int, cores: int, rounds: int) -> tuple[float, float]:
+    """Medians over `rounds`: milliseconds per member and update of `members` seeds on `cores`, and the ratio of the
+    plain loop's time to it, turn by turn."""
+    fast = replace(recipe, precision="bf16" if native_bf16("cpu") else "fp32")
+    shares = [list(range(core, members, cores)) for core in range(min(cores, members))]
+    with (
+        started(serve_cohort, [(fast, share) for share in shares]) as sweep,
+        started(serve_plain, [(recipe,)]) as plain,
+    ):
+        turn(sweep), turn(plain)  # warm
+        turns = [(turn(sweep) / members, turn(plain)) for _ in range(rounds)]
+    ours = statistics.median(ours for ours, _ in turns)
+    return 1e3 * ours, statistics.median(theirs / ours for ours, theirs in turns)
 
 
 def matmul_rate(dtype: torch.dtype, shape: tuple[int, int, int], rounds: int) -> float:
-    """GFLOP/s of an (m, k) x (k, n) product with PyTorch's default threads, the median of `rounds` timings of 50."""
+    """GFLOP/s of an (m, k) x (k, n) product with PyTorch's default threads, the median of `rounds` timings."""
     m, k, n = shape
     a, b = torch.randn(m, k).to(dtype), torch.randn(k, n).to(dtype)
-    rates = []
+    times, rates = max(3, int(1e10 / (2 * m * k * n))), []
     for _ in range(rounds + 1):
         started = time.perf_counter()
-        for _ in range(50):
+        for _ in range(times):
             a @ b
-        rates.append(50 * 2 * m * k * n / (time.perf_counter() - started) / 1e9)
+        rates.append(times * 2 * m * k * n / (time.perf_counter() - started) / 1e9)
     return statistics.median(rates[1:])
 
 
+def overhead(cores: int) -> float:
+    """Seconds per run that ``short_runs.py`` takes from its command to its verdict, beyond its training."""
+    with tempfile.TemporaryDirectory() as folder:
+        text = Path(folder) / "letters.txt"
+        draw = random.Random(0)
+        text.write_text("\n\n".join("".join(draw.choices("abcdefghijk", k=80)) for _ in range(60)))
+        command = [sys.executable, str(SHORT_RUNS), "--corpus", text.name, "--precision", "fp32"]
+        begun = time.perf_counter()
+        subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        wall = time.perf_counter() - begun
+        (study,) = (Path(folder) / "results").iterdir()
+        seconds = pq.read_table(study / "runs", columns=["seconds"])["seconds"].to_numpy()
+    return float((wall - seconds.sum() / cores) / len(seconds))
+
+
 def main() -> None:
-    options = tyro.cli(Options)
-    workers, steps = os.cpu_count() or 1, max(SLICE, options.steps // SLICE * SLICE)
-    print(f"torch {torch.__version__}, {workers} cores, medians of {options.rounds} turns of {steps} updates")
-    rates = {}
+    options, cores = tyro.cli(Options), os.cpu_count() or 1
+    print(f"torch {torch.__version__}, {cores} cores, medians of {options.rounds} turns of {SLICE} updates", flush=True)
+    rates: dict[str, dict[tuple[int, int, int], float]] = {}
     for dtype in (torch.float32, torch.bfloat16):
         name = str(dtype).removeprefix("torch.")
         rates[name] = {shape: matmul_rate(dtype, shape, options.rounds) for shape in SHAPES}
         shown = ", ".join(f"{'x'.join(map(str, shape))} {rate:,.0f}" for shape, rate in rates[name].items())
-        print(f"matmul {name}: {shown} GFLOP/s")
+        print(f"matmul {name}: {shown} GFLOP/s", flush=True)
+    told: dict[str, Any] = {"torch": torch.__version__, "cores": cores, "matmul_gflops": {}, "layers": {}}
+    told["matmul_gflops"] = {name: rate[SHAPES[0]] for name, rate in rates.items()}
     for layers in options.layers:
         recipe = replace(BASELINE, model=replace(BASELINE.model, layers=layers))
-        sweep, plain, ratio = compare(recipe, workers, options.rounds, steps)
-        tokens = recipe.budget.batch * recipe.model.context
-        reached = sweep * tokens * counting.training_flops_per_token(recipe.model) / 1e9  # GFLOP/s
-        share = reached / rates["float32"][SHAPES[0]]
-        print(
-            f"{layers} layers: sweep {sweep:.2f} model-steps/s ({1e3 / sweep:.0f} ms each), plain loop {plain:.2f} "
-            f"({1e3 / plain:.0f} ms), ratio {ratio:.2f}; {share:.0%} of the fp32 matmul rate"
-        )
+        flops = recipe.budget.batch * recipe.model.context * counting.training_flops_per_token(recipe.model)
+        times, ratios = {}, {}
+        for members in options.members:
+            times[members], ratios[members] = compare(recipe, members, cores, options.rounds)
+            share = flops / times[members] / 1e6 / rates["bfloat16"][SHAPES[0]]
+            print(
+                f"{layers} layers, {members} seeds: {times[members]:.1f} ms per member and update, "
+                f"{ratios[members]:.2f} x the plain loop, {share:.0%} of the bf16 rate",
+                flush=True,
+            )
+        at = SEEDS if SEEDS in times else options.members[-1]
+        told["layers"][str(layers)] = {
+            "members": at,
+            "ratio_vs_eager": ratios[at],
+            "roofline_share": flops / times[at] / 1e6 / rates["bfloat16"][SHAPES[0]],
+            "ms_per_member_step": {str(members): ms for members, ms in times.items()},
+            "ratio_by_members": {str(members): ratio for members, ratio in ratios.items()},
+        }
+    if options.short_runs:
+        told["overhead_s_per_run"] = overhead(cores)
+        print(f"80 short runs: {told['overhead_s_per_run']:.3f} s each besides their training", flush=True)
+    if options.json:
+        options.json.write_text(json.dumps(told, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -34,3 +34,10 @@ def available_memory() -> int:
         except (OSError, ValueError):
             continue  # there is none, or it says "max"
     return min(limits)
+
+
+def cache_folder() -> Path:
+    """Where this machine keeps what can be had again: ``$XDG_CACHE_HOME/seedbed``, by default ``~/.cache/seedbed``."""
+    configured = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    # The XDG base directory specification says to ignore a relative path.
+    return (configured if configured.is_absolute() else Path.home() / ".cache") / "seedbed"

@@ -13,11 +13,12 @@ from model.checkpoint import Checkpoint, Clock
 from model.cohort import Cohort, Evaluation
 from model.corpus.text import Corpus
 from model.hardware import has_compiler
+from model.programs import program_key, publish, take_up
 from model.recipe import Member
 
 CURVE_POINTS = 200  # of the training loss, about
 EVALUATIONS = 8  # of the whole held-out text, the last one after the last update
-WORTH_COMPILING = 1e13  # FLOPs of a cohort's updates; below, compiling takes longer than it saves
+WORTH_COMPILING = 2e13  # FLOPs of a cohort's updates; below, compiling takes longer than it saves
 
 
 @dataclass(frozen=True)
@@ -147,16 +148,22 @@ class _Training:
         self.courses = [_Course() for _ in members]
         self.rows = list(range(len(members)))
         self.step, self.earlier, self.started = 0, 0.0, time.perf_counter()
+        self.program = program_key(members, device) if self.compiled else None
+        if self.program:
+            take_up(self.program)
         self.cohort = Cohort(members, corpus, device, self.compiled)
         self._resume()
 
     def slices(self) -> Generator[Progress, None, list[Result]]:
-        steps, clock = self.recipe.budget.steps, Clock(self.checkpoint.seconds if self.checkpoint else math.inf)
+        steps, begun = self.recipe.budget.steps, self.step
+        clock = Clock(self.checkpoint.seconds if self.checkpoint else math.inf)
         every, evaluate_every = max(1, steps // CURVE_POINTS), -(-steps // EVALUATIONS)
         while self.step < steps and self.rows:
             step, last = self.step, self.step == steps - 1
             noted = step % every == 0 or last
             self._update(step, noted)
+            if self.program and step == begun:
+                publish(self.program)
             self.step += 1
             if self.step % evaluate_every == 0 or last:
                 self._score()

@@ -8,7 +8,6 @@ import hashlib
 import http.client
 import json
 import logging
-import os
 import shutil
 import subprocess
 import tarfile
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Protocol
 
 from model.corpus.text import CorpusError, text_sha256
+from model.hardware import cache_folder
 
 FILES = ("poet.tang.0.json", "poet.tang.1000.json", "poet.tang.2000.json", "poet.tang.3000.json")
 COMMIT = "99ebbef7e1345c0985c44b9fd96a3f9e776f117b"
@@ -136,9 +136,7 @@ def documents() -> list[str]:
 
 def cache_file() -> Path:
     """Where the poems are kept between runs: ``$XDG_CACHE_HOME/seedbed/tang.txt``, by default under ``~/.cache``."""
-    configured = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    # The XDG base directory specification says to ignore a relative path.
-    return (configured if configured.is_absolute() else Path.home() / ".cache") / "seedbed" / "tang.txt"
+    return cache_folder() / "tang.txt"
 
 
 def load(cache: Path, sources: Sequence[Source], edition: Edition) -> list[str]:

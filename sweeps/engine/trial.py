@@ -3,11 +3,9 @@
 Apart from ``launch.py`` because importing Ray takes seconds that ``--help`` and ``--plan`` need not wait for.
 """
 
-import os
-import shutil
-import tempfile
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import torch
@@ -38,18 +36,14 @@ class CohortTrainable(tune.Trainable):
         corpus: Corpus,
         device: str,
     ) -> None:
-        # The compiler's usual folder is shared, and a library there that another worker is still writing, or was killed
-        # while it wrote, is taken as it is: that program would then fail in every later run on this machine. Here is
-        # Ray's folder for this session.
-        self.programs = tempfile.mkdtemp(prefix="programs-", dir=Path.cwd())
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = self.programs
         self.cohorts, self.checkpoints, self.corpus, self.device = cohorts, checkpoints, corpus, device
-        self.trainer = ThreadPoolExecutor(max_workers=1)
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self.steps_done = 0
-        self.outcome = self.trainer.submit(self._train, new_config["cohort"])
+        self.outcome: Future[list[Result]] = Future()
+        # A daemon: a worker whose driver was killed ends at once, and does not train on for nobody.
+        Thread(target=self._train, args=(new_config["cohort"], self.outcome), daemon=True).start()
         return True
 
     def step(self) -> dict[str, Any]:
@@ -58,13 +52,13 @@ class CohortTrainable(tune.Trainable):
         except TimeoutError:
             return {"done": False, "steps": self.steps_done}
 
-    def cleanup(self) -> None:
-        shutil.rmtree(self.programs, ignore_errors=True)
-
-    def _train(self, cohort: int) -> list[Result]:
+    def _train(self, cohort: int, outcome: Future[list[Result]]) -> None:
         torch.set_num_threads(THREADS)  # here, for OpenMP counts threads by the thread that asks
         checkpoint = within_reach(self.checkpoints[cohort])
-        return train(self.cohorts[cohort], self.corpus, self.device, self._note, checkpoint)
+        try:
+            outcome.set_result(train(self.cohorts[cohort], self.corpus, self.device, self._note, checkpoint))
+        except BaseException as error:  # whatever it is, it is the trial's to raise
+            outcome.set_exception(error)
 
     def _note(self, progress: Progress) -> None:
         self.steps_done = progress.steps_done

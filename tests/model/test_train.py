@@ -116,7 +116,7 @@ def test_a_cohort_without_room_is_halved_and_loses_nobody(
 
 
 def test_short_work_is_not_compiled(recipe: Recipe) -> None:
-    """Two minutes of one core at 100 GFLOP/s are where compiling begins to pay."""
+    """Three minutes of one core at 100 GFLOP/s are where compiling begins to pay."""
     chapter = Recipe()
     assert not worth_compiling([Member(recipe, seed) for seed in range(10)], "cpu")
     assert not worth_compiling([Member(replace(chapter, budget=Budget(110)), 0)], "cpu")

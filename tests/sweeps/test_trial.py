@@ -1,6 +1,5 @@
 """The trial by itself, driven as Tune drives it: a step at a time, and another cohort after the first."""
 
-import os
 import time
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +19,6 @@ from sweeps.engine.trial import CohortTrainable, within_reach
 @pytest.fixture
 def trainable(tiny: ModuleType, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Of the tiny study, with two seeds an arm and 100 updates; it keeps states all the time."""
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "of others")  # which the trainable changes, and this puts back
     monkeypatch.setattr(trial, "REPORT_SECONDS", 0.05)
     (tmp_path / "session").mkdir()
     monkeypatch.chdir(tmp_path / "session")
@@ -58,15 +56,13 @@ def test_one_cohort_after_the_other(trainable: Any, corpus: Corpus, tmp_path: Pa
     actor.stop()
 
 
-def test_every_worker_compiles_into_a_folder_of_its_own(trainable: Any) -> None:
-    first, second = trainable({"cohort": 0}), trainable({"cohort": 1})
-    folders = [Path(actor.programs) for actor in (first, second)]
-    assert sorted(folders) == sorted(Path.cwd().iterdir())
-    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(folders[1])
-    for actor in (first, second):
-        steps(actor)
-        actor.stop()
-    assert not any(folder.exists() for folder in folders)
+def test_what_training_raises_is_raised_by_the_step(trainable: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(trial, "train", full)
+    with pytest.raises(OSError, match="No space left"):
+        steps(trainable({"cohort": 0}))
 
 
 def test_a_worker_keeps_states_only_where_the_driver_finds_them(tmp_path: Path) -> None:

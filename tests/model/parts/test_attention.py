@@ -1,0 +1,28 @@
+import torch
+from torch.func import vmap
+
+from model.parts.attention import fused_attention, plain_attention
+
+
+def test_plain_and_fused_attention_are_one_function() -> None:
+    """Values and gradients, in float64; the plain one also mapped over members."""
+    draw = torch.Generator().manual_seed(0)
+    inputs = [torch.randn(3, 2, 4, 16, 8, generator=draw, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+    upstream = torch.randn(3, 2, 4, 16, 8, generator=draw, dtype=torch.float64)
+    outcomes = []
+    for attend in (plain_attention, fused_attention, vmap(plain_attention)):
+        y = attend(*inputs)
+        outcomes.append([y, *torch.autograd.grad(y, inputs, upstream)])
+    for other in outcomes[1:]:
+        for ours, theirs in zip(outcomes[0], other, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+
+
+def test_softmax_is_float32_when_products_are_bfloat16() -> None:
+    """Sixty-four equal scores give each earlier position its share to float32's rounding, which bfloat16 would miss."""
+    zeros, v = torch.zeros(1, 1, 64, 8, dtype=torch.bfloat16), torch.ones(1, 1, 64, 8)
+    weights = plain_attention(zeros, zeros, torch.eye(64)[None, None])
+    assert weights.dtype == torch.float32
+    expected = torch.ones(64, 64).tril() / torch.arange(1, 65)[:, None]
+    torch.testing.assert_close(weights[0, 0], expected, rtol=1e-6, atol=0)
+    assert plain_attention(zeros, zeros, v.bfloat16()).dtype == torch.bfloat16

@@ -1,0 +1,50 @@
+"""What a GPU must do: the same numbers as the CPU up to rounding. Skipped where there is none."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from model.corpus.text import Corpus
+from model.recipe import Budget, Member, Recipe
+from model.train import Result, train, training
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no CUDA device")
+
+
+def losses(result: Result) -> list[float]:
+    return [point.value for point in result.curve if point.name == "train_loss"]
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("fp64", 1e-8), ("fp32", 1e-4), ("bf16", 5e-2)])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_gpu_trains_as_the_cpu_does(
+    corpus: Corpus, recipe: Recipe, precision: str, tolerance: float, compiled: bool
+) -> None:
+    short = replace(recipe, precision=precision, budget=Budget(20, 8))
+    members = [Member(short, 0), Member(short, 1)]
+    slices = training(members, corpus, "cuda", compiled=compiled)
+    try:
+        while True:
+            next(slices)
+    except StopIteration as end:
+        on_gpu = end.value
+    for ours, theirs in zip(on_gpu, train(members, corpus), strict=True):
+        np.testing.assert_allclose(losses(ours), losses(theirs), rtol=0, atol=tolerance)
+
+
+def test_a_cohort_too_large_for_the_gpu_is_halved(corpus: Corpus, recipe: Recipe) -> None:
+    """With a fiftieth of the memory that the cohort would take, all members still come to their end."""
+    wide = replace(recipe, budget=Budget(2, batch=2048), optimizer=replace(recipe.optimizer, warmup=0))
+    torch.cuda.empty_cache()
+    train([Member(wide, 0)], corpus, "cuda")
+    one = torch.cuda.max_memory_allocated()
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(min(1.0, 4 * one / total))
+    try:
+        results = train([Member(wide, seed) for seed in range(16)], corpus, "cuda")
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert [result.seed for result in results] == list(range(16))
+    assert max(result.cohort for result in results) < 16
