@@ -141,11 +141,11 @@ def test_cohorts_of_an_earlier_launch_stay_as_they_were(
 
 def test_an_earlier_cohort_that_no_longer_fits_is_cut_again(study: Study, corpus: Corpus) -> None:
     plan = make_plan(study, corpus, [])
-    one = memory(study.arms[1].recipe, 1).total
-    large = plan.cohorts(1, 100 * one)
-    smaller = plan.cohorts(1, 2 * one, earlier=ids(large))
+    room = memory(study.arms[1].recipe, 2).total
+    large = plan.cohorts(1, 100 * room)
+    smaller = plan.cohorts(1, room, earlier=ids(large))
     assert max(map(len, large)) == 6
-    assert smaller == plan.cohorts(1, 2 * one)
+    assert smaller == plan.cohorts(1, room)
     assert max(map(len, smaller)) == 2
 
 

@@ -48,6 +48,6 @@ def test_the_plan_shows_cohorts_and_their_cost(give: Give, monkeypatch: pytest.M
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     code, out, err = give("--plan", "--seeds", "5", "--device", "cpu")
     assert (code, err) == (0, "")
-    costs = [" ".join(line.split()).split(" 0.00 GiB")[0] for line in out.splitlines() if "GiB" in line]
+    costs = [" ".join(line.split()).split(" 0.14 GiB")[0] for line in out.splitlines() if "GiB" in line]
     assert costs == ["narrow 2 x 5", "wide 1 x 3, 1 x 2", "wild 2 x 5"]
     assert re.search(r"15 of 15 runs to train in 4 cohorts, 2 at a time on this machine: about \d+ s \(", out)
