@@ -46,8 +46,8 @@ findings: .venv/ready ## write the reports of finished studies again and copy th
 		$(BIN)/python -m analysis.report $(RESULTS)/$$study && cp $(RESULTS)/$$study/finding.md docs/findings/$$study.md || exit; \
 	done
 
-benchmark: .venv/ready ## this project's training speed beside a plain loop and the machine's matrix products
-	$(BIN)/python benchmarks/throughput.py
+benchmark: .venv/ready ## this project's training speed beside a plain loop, by seeds in lockstep (20 minutes)
+	$(BIN)/python benchmarks/throughput.py --json docs/benchmarks/throughput.json
 
 constraints: .venv/ready ## pin the versions that are installed now
 	{ head -n 1 constraints.txt; $(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu//'; } > constraints.new

@@ -80,7 +80,7 @@ def decimals(standard_error: float) -> int:
     """
     if not isfinite(standard_error) or standard_error <= 0:
         return 4
-    return max(0, -floor(log10(standard_error / 3) + 1e-9))
+    return max(0, -floor(log10(standard_error) - log10(3) + 1e-9))
 
 
 def seeds_text(seeds: tuple[int, int]) -> str:
