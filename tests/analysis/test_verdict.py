@@ -209,3 +209,7 @@ def test_an_undecided_sentence_says_how_many_seeds_would_decide():
     assert sentence(Verdict.UNDECIDED, one, ("wide", "base"), "nats", 0.02).endswith(
         "1 paired seed is there, and a verdict needs at least 3."
     )
+
+
+def test_the_smallest_error_there_is_has_decimals_too() -> None:
+    assert decimals(5e-324) == 324
