@@ -41,9 +41,13 @@ def take_up(key: str) -> None:
     """Compile in a folder of this process alone from now on, beginning with the program `key` where it is published."""
     own, there = _own_folder() / key, published() / key
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(own)
-    if there.is_dir() and not own.exists():
+    if own.exists() or not there.is_dir():
+        return
+    try:
         shutil.copytree(there, own)
         os.utime(there)
+    except OSError:  # a full disk, or another process let the program go: half of it would be worse than none
+        shutil.rmtree(own, ignore_errors=True)
 
 
 def publish(key: str) -> None:
@@ -51,16 +55,15 @@ def publish(key: str) -> None:
     own, there = _own_folder() / key, published() / key
     if there.exists():
         return
+    copy = there.with_name(f".{key}-{os.getpid()}")
     try:
-        there.parent.mkdir(parents=True, exist_ok=True)
-        copy = Path(tempfile.mkdtemp(prefix=f".{key}-", dir=there.parent))
-        shutil.copytree(own, copy, dirs_exist_ok=True)
+        shutil.copytree(own, copy)
         copy.rename(there)
         kept = sorted(there.parent.glob("[0-9a-f]*"), key=lambda path: path.stat().st_mtime)
         for path in kept[:-MOST_PROGRAMS]:
             shutil.rmtree(path, ignore_errors=True)
-    except OSError:
-        return  # a full disk, or another process that was first
+    except OSError:  # a full disk, or another process that was first
+        shutil.rmtree(copy, ignore_errors=True)
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -131,7 +132,7 @@ class _Course:
 
 
 class _Training:
-    """A cohort on its way; `going` are the members that have not diverged, `rows` those that the cohort holds."""
+    """A cohort on its way; `rows` are the places in `members` of those that the cohort still holds."""
 
     def __init__(
         self,
@@ -171,7 +172,8 @@ class _Training:
             if noted:
                 yield Progress(self._made(), steps * len(self.members))
             if self.checkpoint and clock.due():
-                self.checkpoint.write(self._state())
+                with suppress(OSError):  # on a full disk a run goes on without: what that costs is time after a crash
+                    self.checkpoint.write(self._state())
         seconds = (self.earlier + time.perf_counter() - self.started) / len(self.members)
         return [self._result(*pair, seconds) for pair in zip(self.members, self.courses, strict=True)]
 

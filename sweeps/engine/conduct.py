@@ -20,7 +20,6 @@ from analysis.wording import count, duration
 from model.corpus.text import Corpus
 from model.recipe import RECIPE_VERSION
 from model.train import Result
-from sweeps.engine.background import Background
 from sweeps.engine.checkpoints import Checkpoints
 from sweeps.engine.fingerprint import recipe_text
 from sweeps.engine.launch import Watch, choose_device, cluster, launch, machines
@@ -63,7 +62,6 @@ class Conductor:
         self.versions["python"] = platform.python_version()
         recipes = {run.run_id: recipe_text(run.recipe) for run in plan.runs}
         self.lineage = Lineage(tracking_uri, self.snapshot, recipes, records, source=self.source, warn=self._warn)
-        self.copying = Background()  # MLflow takes 0.1 s a run and more, in which the next cohort need not wait
 
     def conduct(self, device: str, address: str | None, cohorts_per_gpu: int | None = None) -> int:
         """Run what is missing and report. 0 when all is recorded, 1 when runs failed, STOPPED after Ctrl-C.
@@ -95,7 +93,7 @@ class Conductor:
         return self.close(duration(time.monotonic() - started))
 
     def open(self) -> None:
-        """Write ``study.json``, record the runs that are taken over, and have MLflow sent what it lacks."""
+        """Write ``study.json``, record the runs that are taken over, and send MLflow what it lacks."""
         self._write_snapshot()
         arms = {run.run_id: run.arm for run in self.plan.runs}
         runs, curves = self.taken
@@ -105,7 +103,7 @@ class Conductor:
             self.records.append([{**row, "study": self.plan.study.name, "arm": arm}], own)
         if runs:
             self.console.print(f"{len(runs)} runs were recorded by another study and are taken over.")
-        self.copying.do(self.lineage.send_missing)
+        self.lineage.send_missing()
 
     def train(self, places: Places, cohorts: list[Cohort]) -> None:
         """Train every cohort on the connected cluster; returns early when stopped by Ctrl-C."""
@@ -124,7 +122,7 @@ class Conductor:
             def failed(cohort: int, why: str) -> None:
                 runs = cohorts[cohort]
                 for run in runs:
-                    self.copying.do(self.lineage.failed, run.run_id, why)
+                    self.lineage.failed(run.run_id, why)
                 arms = dict.fromkeys(run.arm for run in runs)
                 named = [seeds_of(arm, [run.seed for run in runs if run.arm == arm]) for arm in arms]
                 self.failed.append(f"{'; '.join(named)} failed: {why}")
@@ -134,14 +132,12 @@ class Conductor:
             try:
                 launch(cohorts, self.corpus, places, checkpoints, Watch(progress.advanced, finished, failed))
             except BaseException:
-                self.copying.do(self.lineage.finish)  # else MLflow shows for ever that the study runs
-                self.copying.wait()
+                self.lineage.finish()  # else MLflow shows for ever that the study runs
                 raise
 
     def report(self) -> Path:
         """Write the report from the records, send it to MLflow, and print the verdict."""
-        self.copying.do(self.lineage.send_missing)
-        self.copying.wait()
+        self.lineage.send_missing()
         self._write_snapshot()
         path = write_report(self.records.folder)
         self.lineage.finish()
@@ -181,7 +177,7 @@ class Conductor:
         ]
         self.records.append(rows, curves)
         for row in rows:
-            self.copying.do(self.lineage.record, row, [point for point in curves if point["run_id"] == row["run_id"]])
+            self.lineage.record(row, [point for point in curves if point["run_id"] == row["run_id"]])
 
     def _row(self, run: Run, result: Result, device: str) -> dict[str, Any]:
         return {

@@ -10,7 +10,8 @@ from model.recipe import Recipe
 from sweeps.engine.fingerprint import run_id
 from sweeps.engine.study import Study, StudyError
 
-MOST_MEMBERS = {"cpu": 8, "cuda": 64}  # of a cohort, by device; beyond it a larger one is hardly faster per member
+# Of a cohort, by device. On a CPU more are no faster per member (docs/benchmarks); on a GPU that is not yet measured.
+MOST_MEMBERS = {"cpu": 8, "cuda": 64}
 GIB = 2**30
 
 

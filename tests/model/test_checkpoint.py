@@ -10,6 +10,7 @@ import torch
 
 from model.checkpoint import Checkpoint
 from model.corpus.text import Corpus
+from model.hardware import has_compiler
 from model.optimizer import AdamW
 from model.recipe import Member, Recipe
 from model.train import Progress, Result, train, training
@@ -55,6 +56,27 @@ def test_a_resumed_cohort_comes_to_the_same_bits(
     assert sum(result.seconds for result in resumed) > 0
 
 
+@pytest.mark.skipif(not has_compiler("cpu"), reason="there is no C++ compiler")
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is deprecated", "ignore:The .grad attribute of a Tensor")
+def test_a_compiled_cohort_resumes_to_the_same_bits(corpus: Corpus, recipe: Recipe, tmp_path: Path) -> None:
+    """(What is ignored are warnings about PyTorch's own compiler.)"""
+    members = [Member(replace(recipe, precision="bf16"), seed) for seed in range(2)]
+    checkpoint = Checkpoint(tmp_path / "cohort.pt", ALWAYS)
+    undisturbed = finish(training(members, corpus, "cpu", compiled=True))
+    stop_after(training(members, corpus, "cpu", checkpoint, compiled=True), 20)
+    resumed = finish(training(members, corpus, "cpu", Checkpoint(checkpoint.path, 1e9), compiled=True))
+    assert timeless(resumed) == timeless(undisturbed)
+
+
+def finish(slices: Generator[Progress, None, list[Result]]) -> list[Result]:
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            results: list[Result] = end.value
+            return results
+
+
 def test_one_left_of_three_resumes_too(corpus: Corpus, recipe: Recipe, tmp_path: Path) -> None:
     """The checkpoint is of a cohort that has already let its diverged members go."""
     wild = replace(recipe, optimizer=AdamW(1e30, warmup=0))
@@ -88,6 +110,13 @@ def test_a_damaged_state_is_as_none(corpus: Corpus, recipe: Recipe, tmp_path: Pa
     whole = checkpoint.path.read_bytes()
     checkpoint.path.write_bytes(whole[: len(whole) // 2] if damage is None else damage)
     assert timeless(train(members, corpus, checkpoint=checkpoint)) == timeless(train(members, corpus))
+
+
+def test_a_state_that_cannot_be_written_stops_no_run(corpus: Corpus, recipe: Recipe, tmp_path: Path) -> None:
+    """The folder is gone, as when somebody tidied up."""
+    members = [Member(recipe, 0)]
+    nowhere = Checkpoint(tmp_path / "gone" / "cohort.pt", ALWAYS)
+    assert timeless(train(members, corpus, checkpoint=nowhere)) == timeless(train(members, corpus))
 
 
 def test_a_write_that_fails_leaves_the_last_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

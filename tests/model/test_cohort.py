@@ -14,6 +14,7 @@ from analysis.intervals import paired_difference
 from analysis.verdict import Verdict, decide, equivalence_p
 from model.cohort import Cohort
 from model.corpus.text import Corpus
+from model.hardware import has_compiler
 from model.initializer import ScaledNormal
 from model.optimizer import AdamW
 from model.parts.block import PostNorm
@@ -165,6 +166,7 @@ def test_bf16_rounds_matrix_products_and_nothing_else(corpus: Corpus, recipe: Re
     assert 0 < differences.max() < 0.02
 
 
+@pytest.mark.skipif(not has_compiler("cpu"), reason="there is no C++ compiler")
 @pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is deprecated", "ignore:The .grad attribute of a Tensor")
 def test_a_compiled_cohort_differs_by_rounding_only(corpus: Corpus, recipe: Recipe) -> None:
     """The training losses and the score, which is made by the same program. (What is ignored are warnings about

@@ -35,7 +35,7 @@ def test_a_gpu_trains_as_the_cpu_does(
 
 
 def test_a_cohort_too_large_for_the_gpu_is_halved(corpus: Corpus, recipe: Recipe) -> None:
-    """With a fiftieth of the memory that the cohort would take, all members still come to their end."""
+    """With about a quarter of the memory that the cohort would take, all members still come to their end."""
     wide = replace(recipe, budget=Budget(2, batch=2048), optimizer=replace(recipe.optimizer, warmup=0))
     torch.cuda.empty_cache()
     train([Member(wide, 0)], corpus, "cuda")

@@ -47,6 +47,41 @@ def test_a_published_program_is_there_for_the_next_process(
     assert [path.name for path in published().iterdir()] == ["a"]
 
 
+def test_of_two_processes_that_publish_the_second_leaves_nothing(
+    process: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both found nothing published; the second finds the first's program in the way of its rename."""
+    (process / "a").mkdir()
+    (process / "a" / "kernel.so").write_bytes(b"second")
+    rename = Path.rename
+
+    def first_is_there(copy: Path, there: Path) -> Path:
+        there.mkdir()
+        (there / "kernel.so").write_bytes(b"first")
+        return rename(copy, there)
+
+    monkeypatch.setattr(Path, "rename", first_is_there)
+    publish("a")
+    assert [path.name for path in published().iterdir()] == ["a"]
+    assert (published() / "a" / "kernel.so").read_bytes() == b"first"
+
+
+def test_a_program_that_cannot_be_copied_is_compiled_anew(
+    process: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (process / "a").mkdir()
+    publish("a")
+    second = another(tmp_path / "second", monkeypatch)
+
+    def half(there: Path, own: Path) -> None:
+        own.mkdir(parents=True)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(programs.shutil, "copytree", half)
+    take_up("a")
+    assert not (second / "a").exists()
+
+
 def test_the_longest_unused_programs_go(process: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "MOST_PROGRAMS", 2)
     for age, key in enumerate(("a", "b", "c")):
