@@ -29,12 +29,12 @@ def published() -> Path:
 
 
 def program_key(members: Sequence[Member], device: str) -> str:
-    """16 hexadecimal digits of all that a compiled program depends on: the recipe's code and shapes, the number of
-    members, the threads, the machine's instructions, the version of PyTorch."""
+    """16 hexadecimal digits of all that a compiled program depends on: this package's source, the recipe's parts and
+    shapes, the number of members, the threads, the machine's instructions, the version of PyTorch."""
     program = members[0].recipe.program
     once = replace(program, budget=Budget(1, program.budget.batch))  # how long it runs is no part of the program
     machine = (torch.__version__, torch.backends.cpu.get_cpu_capability(), torch.get_num_threads(), device)
-    return hashlib.sha256(f"{once} {len(members)} {machine}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{_source()} {once} {len(members)} {machine}".encode()).hexdigest()[:16]
 
 
 def take_up(key: str) -> None:
@@ -64,6 +64,13 @@ def publish(key: str) -> None:
             shutil.rmtree(path, ignore_errors=True)
     except OSError:  # a full disk, or another process that was first
         shutil.rmtree(copy, ignore_errors=True)
+
+
+@functools.cache
+def _source() -> str:
+    """A digest of every file of this package; one program under two versions of it would be compiled at each start."""
+    files = sorted(Path(__file__).parent.rglob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 
 @functools.cache

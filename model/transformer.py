@@ -35,7 +35,7 @@ class ModelConfig:
         for name, least in (("layers", 1), ("d_model", 1), ("context", 2), ("vocabulary", 2)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, but it is {getattr(self, name)}.")
-        self.attention.check(self.d_model)
+        self.attention.check(self.d_model, self.position)
 
     def build(self, seed: int) -> "Transformer":
         """A model initialised from the init stream `seed`; the tied embedding is one tensor, so it is drawn once."""
@@ -56,7 +56,7 @@ class Transformer(nn.Module):
         self.embedding = nn.Parameter(torch.zeros(config.vocabulary, config.d_model))
         self.position = config.position.build(config.d_model, config.context)
         self.blocks = nn.ModuleList(
-            config.placement.build(config.d_model, config.norm, config.attention, config.feedforward)
+            config.placement.build(config.d_model, config.norm, config.attention, config.feedforward, config.position)
             for _ in range(config.layers)
         )
         self.final_norm = config.norm.build(config.d_model)

@@ -6,15 +6,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from model.parts.position import Position
+
 FUSED_FROM = 256  # tokens from which a GPU attends by a fused kernel, for its memory; not yet measured on one
 
 
 class _CausalAttention(nn.Module):
     """x_BTD -> x_BTD; position t attends to positions s <= t only."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, position: Position) -> None:
         super().__init__()
-        self.heads = heads
+        self.heads, self.place = heads, position.place
         self.query_key_value = nn.Linear(width, 3 * width, bias=False)
         self.output = nn.Linear(width, width, bias=False)
 
@@ -24,7 +26,9 @@ class _CausalAttention(nn.Module):
             self.query_key_value(x_BTD).view(B, T, 3, self.heads, D // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
         )
         attend = fused_attention if x_BTD.is_cuda and T >= FUSED_FROM else plain_attention
-        y_BTD: Tensor = self.output(attend(q_BHTK, k_BHSK, v_BHSK).transpose(1, 2).reshape(B, T, D))
+        y_BTD: Tensor = self.output(
+            attend(self.place(q_BHTK), self.place(k_BHSK), v_BHSK).transpose(1, 2).reshape(B, T, D)
+        )
         return y_BTD
 
 
@@ -57,14 +61,15 @@ class CausalAttention:
         if self.heads < 1:
             raise ValueError(f"heads must be at least 1, but it is {self.heads}.")
 
-    def check(self, width: int) -> None:
-        """Raise ValueError when `width` does not divide into the heads."""
+    def check(self, width: int, position: Position) -> None:
+        """Raise ValueError when `width` does not divide into the heads, or a head not into what `position` turns."""
         if width % self.heads:
             raise ValueError(f"d_model {width} is not divisible by {self.heads} heads; each head takes an equal share.")
+        position.check(width // self.heads)
 
-    def build(self, width: int) -> nn.Module:
-        self.check(width)
-        return _CausalAttention(width, self.heads)
+    def build(self, width: int, position: Position) -> nn.Module:
+        self.check(width, position)
+        return _CausalAttention(width, self.heads, position)
 
     def matrices(self, width: int) -> int:
         """Parameters that take part in matrix products."""

@@ -1,5 +1,6 @@
 """Every member of every family keeps its contract: a new part is tested by being listed here."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -7,11 +8,12 @@ import torch
 from torch import nn
 
 from model import counting
+from model.initializer import ScaledNormal
 from model.parts.attention import CausalAttention
-from model.parts.block import PostNorm, PreNorm
+from model.parts.block import NoResidual, PostNorm, PreNorm
 from model.parts.feedforward import GELUFeedForward
 from model.parts.norm import LayerNorm, RMSNorm
-from model.parts.position import LearnedPosition
+from model.parts.position import LearnedPosition, RotaryPosition
 from model.transformer import ModelConfig
 
 SMALL = ModelConfig(layers=2, d_model=16, context=8, vocabulary=11, feedforward=GELUFeedForward(24))
@@ -19,7 +21,9 @@ CONFIGS = {
     "LayerNorm": SMALL,
     "RMSNorm": replace(SMALL, norm=RMSNorm()),
     "PostNorm": replace(SMALL, placement=PostNorm()),
+    "NoResidual": replace(SMALL, placement=NoResidual()),
     "PostNorm RMSNorm": replace(SMALL, placement=PostNorm(), norm=RMSNorm()),
+    "RotaryPosition": replace(SMALL, position=RotaryPosition()),
     "one head": replace(SMALL, attention=CausalAttention(heads=1)),
     "narrow": replace(SMALL, feedforward=GELUFeedForward(1)),
 }
@@ -57,9 +61,11 @@ def test_no_output_sees_its_future(config: ModelConfig, tokens_BT: torch.Tensor)
         assert (after[:, t] != before[:, t]).any()
 
 
-def test_positions_matter(config: ModelConfig) -> None:
-    logits = config.build(seed=2)(torch.zeros(1, 8, dtype=torch.long))[0]
-    assert not torch.allclose(logits[1], logits[2])
+def test_the_order_of_earlier_tokens_matters(config: ModelConfig) -> None:
+    """In one layer, where without positions the last token would see its past as a set."""
+    model = replace(config, layers=1, initializer=ScaledNormal(std=0.5)).build(seed=2).double()
+    here, there = model(torch.tensor([[3, 1, 2, 5], [1, 3, 2, 5]]))[:, -1]
+    assert (here - there).abs().max() > 1e-6
 
 
 def test_a_shorter_sequence_gives_the_same_outputs(config: ModelConfig, tokens_BT: torch.Tensor) -> None:
@@ -102,7 +108,7 @@ def test_norms_compute_in_float32_and_keep_the_dtype(part: LayerNorm | RMSNorm) 
 def test_attention_is_the_slow_loop() -> None:
     """Softmax over earlier positions, head by head, position by position."""
     width, heads, T = 12, 3, 6
-    attention = CausalAttention(heads).build(width).double()
+    attention = CausalAttention(heads).build(width, LearnedPosition()).double()
     for i, p in enumerate(attention.parameters()):
         nn.init.normal_(p, std=0.4, generator=torch.Generator().manual_seed(i))
     x_TD = torch.randn(T, width, dtype=torch.float64, generator=torch.Generator().manual_seed(9))
@@ -120,12 +126,24 @@ def test_attention_is_the_slow_loop() -> None:
 def test_pre_norm_with_silent_branches_is_the_identity_and_post_norm_is_not() -> None:
     x = torch.randn(2, 8, 16, generator=torch.Generator().manual_seed(4))
     for placement, same in ((PreNorm(), True), (PostNorm(), False)):
-        block = placement.build(16, LayerNorm(), CausalAttention(4), GELUFeedForward(24))
+        block = placement.build(16, LayerNorm(), CausalAttention(4), GELUFeedForward(24), LearnedPosition())
         with torch.no_grad():
             for name, p in block.named_parameters():
                 if name.endswith(("output.weight", "output.bias")):
                     p.zero_()
         assert torch.equal(block(x), x) is same
+
+
+def test_without_residual_silent_branches_leave_nothing() -> None:
+    x = torch.randn(2, 8, 16, generator=torch.Generator().manual_seed(4))
+    block = NoResidual().build(16, LayerNorm(), CausalAttention(4), GELUFeedForward(24), LearnedPosition())
+    branches = block.feedforward(block.feedforward_norm(block.attention(block.attention_norm(x))))
+    torch.testing.assert_close(block(x), branches, rtol=0, atol=0)
+    with torch.no_grad():
+        for name, p in block.named_parameters():
+            if name.endswith(("output.weight", "output.bias")):
+                p.zero_()
+    assert not block(x).any()
 
 
 def test_exact_gelu() -> None:
@@ -151,6 +169,8 @@ def test_longer_than_learned_is_refused() -> None:
     ("make", "message"),
     [
         (lambda: ModelConfig(d_model=130), "d_model 130 is not divisible by 4 heads"),
+        (lambda: RotaryPosition(base=1.0), "must be above 1"),
+        (lambda: ModelConfig(d_model=12, position=RotaryPosition()), "a head has 3; use an even number"),
         (lambda: CausalAttention(heads=0), "heads must be at least 1"),
         (lambda: GELUFeedForward(0), "d_ff must be at least 1"),
         (lambda: ModelConfig(layers=0), "layers must be at least 1"),
@@ -168,3 +188,47 @@ def test_learned_position_adds_its_rows() -> None:
     with torch.no_grad():
         position.embedding.copy_(torch.arange(32.0).reshape(8, 4))
     torch.testing.assert_close(position(torch.zeros(2, 3, 4)), torch.arange(12.0).reshape(1, 3, 4).expand(2, 3, 4))
+
+
+def rotary_scores(q: torch.Tensor, k: torch.Tensor, base: float = 10_000.0) -> torch.Tensor:
+    """Scores of one query and one key vector at all pairs of 1,001 positions."""
+    turned = [RotaryPosition(base).place(x.expand(1, 1, 1_001, -1))[0, 0] for x in (q, k)]
+    return turned[0] @ turned[1].T
+
+
+def test_rotary_scores_depend_on_distance_alone() -> None:
+    q, k = torch.randn(2, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(5))
+    scores = rotary_scores(q, k)
+    for later, earlier in ((10, 8), (100, 98), (1_000, 998)):
+        torch.testing.assert_close(scores[later, earlier], scores[3, 1], rtol=0, atol=1e-10)
+    assert not torch.isclose(scores[3, 2], scores[3, 1])
+
+
+def test_rotary_decay_of_ones() -> None:
+    """q = k = ones of 64 coordinates: sums of cosines, to the digit that the lecture prints."""
+    ones = torch.ones(64, dtype=torch.float64)
+    scores = rotary_scores(ones, ones)[:, 0]
+    distances = [0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
+    printed = [64, 61.8, 56.6, 47.0, 42.1, 37.8, 31.3, 35.7, 22.9, 12.8, 17.9]
+    torch.testing.assert_close(scores[distances], torch.tensor(printed, dtype=torch.float64), rtol=0, atol=0.051)
+    for distance in distances:
+        cosines = sum(2 * math.cos(distance * 10_000 ** (-2 * i / 64)) for i in range(32))
+        assert scores[distance].item() == pytest.approx(cosines, abs=1e-9)
+
+
+def test_rotary_turns_in_float32_and_keeps_length_and_dtype() -> None:
+    x = torch.randn(2, 3, 50, 8, generator=torch.Generator().manual_seed(6))
+    y = RotaryPosition().place(x.bfloat16())
+    assert y.dtype == torch.bfloat16
+    torch.testing.assert_close(y, RotaryPosition().place(x.bfloat16().float()).bfloat16(), rtol=0, atol=0)
+    torch.testing.assert_close(RotaryPosition().place(x).norm(dim=-1), x.norm(dim=-1))
+    torch.testing.assert_close(RotaryPosition().place(x)[..., 0, :], x[..., 0, :])
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.0, 4.0])
+def test_stretching_slows_the_slowest_frequency_by_the_factor_and_not_the_fastest(factor: float) -> None:
+    head, plain = 32, RotaryPosition()
+    stretched = plain.stretched(factor, head)
+    slowest = [p.base ** -((head - 2) / head) for p in (plain, stretched)]
+    assert slowest[1] == pytest.approx(slowest[0] / factor)
+    assert stretched.base**0 == 1
