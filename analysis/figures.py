@@ -1,158 +1,113 @@
-"""The figures of a report: plain data in, a matplotlib Figure out, and one way to turn it into SVG.
+"""Figures with a row per arm: differences to the baseline, every seed, and the noise of one batch."""
 
-All are narrow (4.3 inches at 9.5 points), so that they stay legible at the width of a phone. An arm keeps its colour,
-marker and line style in every figure, so that no figure needs colour to be read. Nothing here touches pyplot's global
-state: a Figure is an object like any other and is freed like one.
-"""
-
-import io
 import math
-import re
-import textwrap
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import seaborn as sns
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from analysis.compare import ArmSummary, Comparison
+from analysis.drawing import BAND, FAINT, INK, MUTED, appearances, canvas, few_ticks, name_rows, wrap
 from analysis.records import COMPLETED, DIVERGED
+from analysis.sequential import Look
 
-WIDTH = 4.3
-INK, MUTED, FAINT, BAND = "#222222", "#555555", "#9a9a9a", "#e3ebdc"
-MARKERS = "osD^vPX*"
-LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (2, 1)), (0, (6, 1.5, 1, 1.5)))
-PLAIN = {"Date": None, "Creator": None, "Format": None, "Type": None}  # nothing that changes from day to day
-STYLE: dict[str, Any] = {
-    **sns.axes_style("whitegrid"),
-    "font.family": "DejaVu Sans",  # matplotlib brings it along, so the layout is the same on every machine
-    "font.size": 9.5,
-    "axes.titlesize": 9.5,
-    "axes.labelsize": 9.5,
-    "legend.fontsize": 8.5,
-    "xtick.labelsize": 9,
-    "ytick.labelsize": 9.5,
-    "axes.edgecolor": FAINT,
-    "grid.color": "#ececec",
-    "text.parse_math": False,  # a name is a name, with dollars too
-    "svg.fonttype": "none",  # text stays text: it can be selected and read aloud
-    "svg.hashsalt": "seedbed",
-}
+MOST_DOTS = 200  # of an arm, evenly through its losses: more cannot be told apart
 
 
-def svg(figure: Figure, name: str, description: str) -> str:
-    """`figure` as an ``<svg>`` element to be put into a page; the same figure gives the same text.
-
-    Every id is prefixed with `name`, so that several figures live in one page; a screen reader says `description`.
-    """
-    buffer = io.StringIO()
-    with mpl.rc_context(STYLE), warnings.catch_warnings():
-        warnings.filterwarnings(
-            "ignore", "Glyph .* missing"
-        )  # only measured here; the browser draws it, with its own fonts
-        FigureCanvasSVG(figure).print_svg(buffer, metadata=PLAIN)
-    text = buffer.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", text)
-    label = description.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
-    return text.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
-
-
-def forest(comparisons: Sequence[Comparison], margin: float, label: str) -> Figure:
+def forest(comparisons: Sequence[Comparison], margin: float | None, label: str) -> Figure:
     """Difference of every arm to the baseline: 95 % interval thin, 90 % thick, the margin as a band about zero."""
-    with _figure(0.95 + 0.62 * max(1, len(comparisons))) as (figure, axes):
-        axes.axvspan(-margin, margin, color=BAND, zorder=0, lw=0)
+    names = [f"{wrap(c.arm)}\n({c.verdict})" for c in comparisons]
+    return _forest(comparisons, names, margin, label, (end for c in comparisons for end in _ends(c)))
+
+
+def forest_of_looks(comparison: Comparison, margin: float | None, label: str) -> Figure:
+    """One arm's difference at every look, with the repeated intervals; those of early looks may run out of view."""
+    *before, last = comparison.looks
+    names = [*(f"{look.seeds} seeds" for look in before), f"{last.seeds} seeds\n({comparison.verdict})"]
+    return _forest(comparison.looks, names, margin, label, (1.7 * end for end in _ends(last)))
+
+
+def _forest(
+    rows: Sequence[Comparison | Look], names: list[str], margin: float | None, label: str, in_view: Iterable[float]
+) -> Figure:
+    band = margin or 0.0
+    reach = max(
+        abs(value) for value in (1.25 * band, *in_view, *(row.difference for row in rows)) if math.isfinite(value)
+    )
+    reach = 1.1 * reach or 1.0
+    with canvas(0.95 + 0.62 * max(1, len(rows))) as (figure, axes):
+        axes.axvspan(-band, band, color=BAND, zorder=0, lw=0)
         axes.axvline(0, color=FAINT, lw=1, zorder=1)
-        for row, comparison in enumerate(comparisons):
-            wide, narrow = comparison.interval95, comparison.interval90
-            axes.plot([wide.low, wide.high], [row, row], color=INK, lw=1.4, solid_capstyle="butt")
-            axes.plot([narrow.low, narrow.high], [row, row], color=INK, lw=4.2, solid_capstyle="butt")
-            axes.plot(comparison.difference, row, marker="o", ms=8, mfc="white", mec=INK, mew=1.6)
-        _rows(axes, [f"{_wrap(c.arm)}\n({c.verdict})" for c in comparisons])
-        values = [
-            v for c in comparisons for v in (c.interval95.low, c.interval95.high, c.difference) if math.isfinite(v)
-        ]
-        reach = 1.1 * max([1.25 * margin, *map(abs, values)])
+        for place, row in enumerate(rows):
+            for interval, width in ((row.interval95, 1.4), (row.interval90, 4.2)):
+                ends = np.nan_to_num([interval.low, interval.high], nan=math.nan, posinf=2 * reach, neginf=-2 * reach)
+                axes.plot(ends, [place, place], color=INK, lw=width, solid_capstyle="butt")
+            for end, marker in zip(_ends(row), "<>", strict=True):
+                if abs(end) > reach:
+                    axes.plot(math.copysign(reach, end), place, marker=marker, ms=6, color=INK, clip_on=False)
+            axes.plot(row.difference, place, marker="o", ms=8, mfc="white", mec=INK, mew=1.6)
+        name_rows(axes, names)
         axes.set_xlim(-reach, reach)
         axes.set_xlabel(label)
-        _few_ticks(axes)
+        few_ticks(axes)
         axes.set_title("← better", loc="left")
-        axes.set_title(f"margin ±{margin:g}", color=MUTED)
+        if margin is not None:
+            axes.set_title(f"margin ±{margin:g}", color=MUTED)
         axes.set_title("worse →", loc="right")
     return figure
 
 
-def seed_dots(runs: pd.DataFrame, arms: Sequence[ArmSummary], label: str, joined: bool = True) -> Figure:
-    """Every completed run's held-out loss as a mark, under its arm's mean and 95 % interval.
+def _ends(row: Comparison | Look) -> tuple[float, float]:
+    return row.interval95.low, row.interval95.high
+
+
+def seed_dots(
+    runs: pd.DataFrame, arms: Sequence[ArmSummary], label: str, joined: bool = True, target: float | None = None
+) -> Figure:
+    """Every completed run's held-out loss as a mark, under its arm's mean and 95 % interval; a target as a line.
 
     With `joined` a faint line joins the runs of one seed; without, for a study whose arms have seeds of their own.
     """
-    done = runs[runs["status"] == COMPLETED]
-    with _figure(0.8 + 0.62 * max(1, len(arms))) as (figure, axes):
-        place = {arm.arm: row for row, arm in enumerate(arms)}
+    place = {arm.arm: row for row, arm in enumerate(arms)}
+    done = runs[(runs["status"] == COMPLETED) & runs["arm"].isin(place)]
+    with canvas(0.8 + 0.62 * max(1, len(arms))) as (figure, axes):
         for _, same_seed in done.groupby("seed") if joined else ():
             points = sorted(
                 (place[arm], loss) for arm, loss in zip(same_seed["arm"], same_seed["val_loss"], strict=True)
             )
             for (row, loss), (other_row, other_loss) in pairwise(points):
                 axes.plot([loss, other_loss], [row, other_row], color="#d4d4d4", lw=0.8, zorder=1)
-        for row, (arm, look) in enumerate(zip(arms, looks(len(arms)), strict=True)):
-            losses = done.loc[done["arm"] == arm.arm, "val_loss"]
-            axes.plot(
-                losses, np.full(len(losses), row), ls="", marker=look["marker"], ms=5.5, color=look["color"], alpha=0.75
-            )
+        if target is not None:
+            axes.axvline(target, color=FAINT, lw=1, ls="--", zorder=1)
+            axes.set_title(f"dashed: target {target:g}", color=MUTED)
+        for row, (arm, look) in enumerate(zip(arms, appearances(len(arms)), strict=True)):
+            losses = _spread_out(done.loc[done["arm"] == arm.arm, "val_loss"])
+            style = {"marker": look["marker"], "ms": 5.5, "color": look["color"], "alpha": 0.75}
+            axes.plot(losses, np.full(len(losses), row), ls="", **style)
             axes.plot([arm.interval95.low, arm.interval95.high], [row - 0.22] * 2, color=INK, lw=2)
             axes.plot(arm.mean, row - 0.22, marker="|", ms=9, mew=2, color=INK)
-        _rows(axes, [_wrap(arm.arm) + _lost(arm) for arm in arms])
+        name_rows(axes, [wrap(arm.arm) + _lost(arm) for arm in arms])
         axes.set_xlabel(label)
-        _few_ticks(axes)
+        few_ticks(axes)
     return figure
 
 
-def learning_curves(curves: pd.DataFrame, arms: Sequence[str], baselines: Mapping[str, float], label: str) -> Figure:
-    """Mean loss over seeds by step, with the range over seeds as a band: the whole training, then its last half.
-
-    `curves` are those of completed runs. The trivial baselines are lines. The training loss (averaged over a twentieth
-    of the run) is drawn fainter and without a band, in the whole alone.
-    """
-    with _figure(5.4, rows=2) as (figure, (whole, late)):
-        end = max(1, int(curves["step"].max())) if len(curves) else 1
-        for axes, first in ((whole, 0), (late, end // 2)):
-            for arm, look in zip(arms, looks(len(arms)), strict=True):
-                style = {"color": look["color"], "ls": look["line"]}
-                loss = _over_seeds(curves, arm, "val_loss", first)
-                axes.plot(loss.index, loss["mean"], **style, lw=1.7, label=arm)
-                axes.fill_between(loss.index, loss["min"], loss["max"], color=look["color"], alpha=0.16, lw=0)
-                if axes is whole:
-                    loss = _over_seeds(curves, arm, "train_loss", first)
-                    axes.plot(loss.index, loss["mean"], **style, lw=0.8, alpha=0.65)
-            axes.set_xlim(first, end)
-            axes.set_ylabel(label)
-        for name, level in baselines.items():
-            whole.axhline(level, color=INK, lw=0.9, ls=":")
-            place = {"textcoords": "offset points", "ha": "right", "va": "bottom", "size": 8.5}
-            whole.annotate(f"{name} {level:.2f}", (end, level), (-2, 2), **place)
-        late.set_xlabel("training step")
-        late.set_title("the last half, held-out loss only", loc="left")
-        if arms:
-            figure.legend(*whole.get_legend_handles_labels(), loc="outside upper left", ncols=2, frameon=False)
-    return figure
+def _spread_out(losses: pd.Series) -> np.ndarray:
+    """All `losses` in order, or MOST_DOTS of them with the lowest and the highest."""
+    ordered = np.sort(losses.to_numpy())
+    if len(ordered) <= MOST_DOTS:
+        return ordered
+    return ordered[np.linspace(0, len(ordered) - 1, MOST_DOTS).round().astype(int)]
 
 
 def measurement_noise(runs: pd.DataFrame, arms: Sequence[str], label: str) -> Figure:
     """Each run's distance from its arm's mean, by held-out loss and by the loss of the last training batch."""
     done = runs[runs["status"] == COMPLETED]
     held_out, batch = sns.color_palette("colorblind")[0], sns.color_palette("colorblind")[3]
-    with _figure(1.15 + 0.62 * max(1, len(arms))) as (figure, axes):
+    with canvas(1.15 + 0.62 * max(1, len(arms))) as (figure, axes):
         for row, arm in enumerate(arms):
             of_arm = done[done["arm"] == arm]
             if len(of_arm) < 2:  # one run is its own mean, at a distance of nothing
@@ -170,57 +125,13 @@ def measurement_noise(runs: pd.DataFrame, arms: Sequence[str], label: str) -> Fi
         axes.legend(
             frameon=False, loc="lower left", bbox_to_anchor=(0, 1), ncols=2, borderaxespad=0.2, handletextpad=0.1
         )
-        _rows(axes, [_wrap(arm) for arm in arms])
+        name_rows(axes, [wrap(arm) for arm in arms])
         axes.set_xlabel(label)
-        _few_ticks(axes)
+        few_ticks(axes)
     return figure
-
-
-def looks(n: int) -> list[dict[str, Any]]:
-    """Colour, marker and line style of `n` arms in the order of the plan; all three differ between neighbours."""
-    colors = sns.color_palette("colorblind", max(n, 1))
-    return [{"color": colors[i], "marker": MARKERS[i % len(MARKERS)], "line": LINES[i % len(LINES)]} for i in range(n)]
-
-
-@contextmanager
-def _figure(height: float, rows: int = 1) -> Iterator[tuple[Figure, Any]]:
-    """A figure and its axes in the one style; the style holds while the figure is drawn into and is undone after it."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        yield figure, figure.subplots(rows)
-        for axes in figure.axes:
-            sns.despine(ax=axes, left=True)
-
-
-def _rows(axes: Axes, labels: list[str]) -> None:
-    """One row per label, the first at the top."""
-    axes.set_yticks(range(len(labels)), labels)
-    axes.set_ylim(max(len(labels), 1) - 0.5, -0.5)
-    axes.grid(axis="y", visible=False)
-    axes.tick_params(length=0)
-
-
-def _few_ticks(axes: Axes) -> None:
-    axes.xaxis.set_major_locator(MaxNLocator(5))
-
-
-def _wrap(name: str) -> str:
-    return "\n".join(textwrap.wrap(name, 16)) or name
 
 
 def _lost(arm: ArmSummary) -> str:
     """What the dots of an arm leave out."""
     lost = [f"{n} {word}" for n, word in ((arm.diverged, DIVERGED), (len(arm.missing), "missing")) if n]
     return "\n(" + ", ".join(lost) + ")" if lost else ""
-
-
-def _over_seeds(curves: pd.DataFrame, arm: str, name: str, first: int) -> pd.DataFrame:
-    """Mean, min and max over seeds by step: about 200 steps from `first`, the last included; training loss smoothed."""
-    table = curves[(curves["arm"] == arm) & (curves["name"] == name)].pivot(
-        index="step", columns="run_id", values="value"
-    )
-    if name == "train_loss":
-        table = table.rolling(max(1, len(table) // 20), center=True, min_periods=1).mean()
-    table = table[table.index >= first]
-    stride = max(1, math.ceil(len(table) / 200))
-    return table.iloc[(len(table) - 1) % stride :: stride].agg(["mean", "min", "max"], axis=1)

@@ -1,12 +1,11 @@
-"""What is checked before any statistic: runs that must not be compared, and results that are too neat or too poor.
+"""What is checked before any statistic: runs that must not be compared, and pairs that cannot be measurements.
 
-A refusal is an UnfairError that lists each offender. An alarm leaves the numbers standing and says what to look at.
+A refusal is an UnfairError that lists each offender. What leaves the numbers standing is an alarm (`analysis.alarms`).
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from functools import lru_cache
 from math import isfinite
 from typing import NamedTuple
 
@@ -14,13 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from analysis.intervals import no_variation, sd_of
-from analysis.verdict import ALPHA, FEWEST_SEEDS
+from analysis.alarms import Alarm, Losses, alarms
+from analysis.intervals import no_variation
+from analysis.neat import CHANCE, SHIFT, grain, spread, tied_by_chance
+from analysis.verdict import ALPHA
 
-NEAR = 0.01  # a mean loss this close to a trivial baseline has learned nothing from its input, in nats
-SHIFT = 0.05  # SD of the differences below this share of an arm's own SD: on healthy pairs (rho <= 0.8) under 1 %
+__all__ = ["SHIFT", "Alarm", "Losses", "Run", "UnfairError", "alarms", "divergence", "refuse_unfair", "too_neat"]
 
-Losses = Mapping[str, Mapping[int, float]]  # arm -> seed -> final loss of a completed run
+EXACT = 100  # runs of two arms up to which Boschloo's test is quick
 
 
 class UnfairError(ValueError):
@@ -40,15 +40,6 @@ class Run(NamedTuple):
     tokens: int
     batch_loss: float
     window_sd: float
-
-
-@dataclass(frozen=True)
-class Alarm:
-    """Something about `arms` that makes their numbers doubtful; `sentence` says what to look at next."""
-
-    name: str
-    arms: tuple[str, ...]
-    sentence: str
 
 
 def refuse_unfair(runs: Sequence[Run], arms: Sequence[str], own_budgets: bool = False) -> None:
@@ -104,84 +95,38 @@ def _named(runs: Sequence[Run]) -> str:
 def too_neat(arm: ArrayLike, baseline: ArrayLike) -> bool:
     """Whether paired losses, both [n], cannot be two independent measurements, so that no verdict may rest on them.
 
-    True when any pair is equal to the last bit, or when the values of an arm, or the differences, do not vary.
+    True when pairs are equal to the last digit, more of them than rounding explains, or when the values of an arm, or
+    the differences, do not vary.
     """
     a, b = np.asarray(arm, dtype=float), np.asarray(baseline, dtype=float)
     if len(a) == 0:
         return False
-    scale = float(np.abs([a, b]).max())
-    return bool((a == b).any()) or any(no_variation(x, scale) for x in (a, b, a - b))
+    scale, ties = float(np.abs([a, b]).max()), int((a == b).sum())
+    if any(no_variation(x, scale) for x in (a, b, a - b)):
+        return True
+    return ties > 0 and bool(tied_by_chance(ties, len(a), grain([a, b]), min(spread(a), spread(b))) < CHANCE)
 
 
 def divergence(counts: Mapping[str, tuple[int, int]]) -> tuple[str, str]:
     """What two arms' (diverged, completed) runs add to a sentence: a condition, or the reason why losses do not decide.
 
     Survivors of unequal rates are selected differently, so their losses no longer answer the question. Rates are called
-    different by Boschloo's (1970, Stat. Neerl. 24:1) exact test at 5 %.
+    different at 5 % by Boschloo's (1970, Stat. Neerl. 24:1) exact test, which takes long for large counts: beyond a
+    hundred runs it is Fisher's, which is conservative.
     """
     if not any(diverged for diverged, _ in counts.values()):
         return "", ""
     rates = " and ".join(f"{bad} of {bad + good} runs of {arm}" for arm, (bad, good) in counts.items()) + " diverged"
-    p = stats.boschloo_exact(list(counts.values())).pvalue if all(map(sum, counts.values())) else 1.0
+    test, p = _rates_test(tuple(counts.values()))
     if p < ALPHA:
-        return "", f"the rates of divergence differ ({rates}; Boschloo's exact test, p = {p:.2g})."
+        return "", f"the rates of divergence differ ({rates}; {test}'s exact test, p = {p:.2g})."
     return f"Given convergence ({rates}): ", ""
 
 
-def alarms(losses: Losses, compared_arms: Sequence[str], floors: Mapping[str, float]) -> tuple[Alarm, ...]:
-    """Every alarm of a study's completed losses; `floors` are the trivial baselines by name, in nats per token.
-
-    Pairs are looked at among `compared_arms` only: an arm that fixes a stream may rightly meet the baseline on a seed.
-    """
-    found = _few_seeds({arm: len(of_arm) for arm, of_arm in losses.items()})
-    found += [alarm for arm in losses for alarm in _alarms_of_arm(arm, list(losses[arm].values()), floors)]
-    for first, second in combinations(compared_arms, 2):
-        shared = sorted(losses[first].keys() & losses[second].keys())
-        a, b = (np.array([losses[arm][seed] for seed in shared]) for arm in (first, second))
-        found += _alarms_of_pair(first, second, shared, a, b)
-    return tuple(found)
-
-
-def _few_seeds(counts: Mapping[str, int]) -> list[Alarm]:
-    few = {arm: n for arm, n in counts.items() if n < FEWEST_SEEDS}
-    named = ", ".join(f"{arm} ({n})" for arm, n in few.items())
-    text = (
-        f"Fewer than {FEWEST_SEEDS} completed seeds: {named}. No verdict is given from so few; run more with --seeds."
-    )
-    return [Alarm("fewer than 3 seeds", tuple(few), text)] if few else []
-
-
-def _alarms_of_arm(arm: str, values: Sequence[float], floors: Mapping[str, float]) -> list[Alarm]:
-    found = []
-    if len(values) >= 2 and no_variation(values, float(np.abs(values).max())):
-        text = (
-            f"Every seed of {arm} ends at the same loss ({values[0]:.6g}): the seed does not reach the training. "
-            "Look at how the run's seed is handed to the initial weights and the batch order."
-        )
-        found.append(Alarm("zero seed variance", (arm,), text))
-    reached = [(floor, name) for name, floor in floors.items() if values and np.mean(values) >= floor - NEAR]
-    if reached:
-        floor, name = max(reached)
-        text = (
-            f"{arm} ends at a mean loss of {np.mean(values):.3f}, not below the {name} baseline ({floor:.3f}): the "
-            "model ignores its input. Look at its learning curve and gradient norms, then at learning rate and warmup."
-        )
-        found.append(Alarm("ignores its input", (arm,), text))
-    return found
-
-
-def _alarms_of_pair(first: str, second: str, seeds: Sequence[int], a: np.ndarray, b: np.ndarray) -> list[Alarm]:
-    equal = [seed for seed, x, y in zip(seeds, a, b, strict=True) if x == y]
-    if equal:
-        text = (
-            f"{first} and {second} end at exactly the same loss on seed {', '.join(map(str, equal))}: too neat for two "
-            "different configurations. Look at whether the setting that differs reaches the model."
-        )
-        return [Alarm("equal losses", (first, second), text)]
-    if len(seeds) >= FEWEST_SEEDS and sd_of(a - b) < SHIFT * min(sd_of(a), sd_of(b)):
-        text = (
-            f"{first} and {second} differ by nearly the same amount ({(a - b).mean():+.4g}) on every seed: too neat "
-            "for two trainings. Look at whether both are scored on the same text, by the same code."
-        )
-        return [Alarm("constant shift", (first, second), text)]
-    return []
+@lru_cache(maxsize=4096)
+def _rates_test(counts: tuple[tuple[int, int], ...]) -> tuple[str, float]:
+    if len(counts) < 2 or not all(map(sum, counts)):
+        return "", 1.0
+    if sum(map(sum, counts)) > EXACT:
+        return "Fisher", float(stats.fisher_exact(counts).pvalue)
+    return "Boschloo", float(stats.boschloo_exact(counts).pvalue)

@@ -1,46 +1,31 @@
 """What a study's folder says, read once, and the plain facts that the page, the finding and the terminal all state."""
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 
-from analysis.compare import Analysis, analyse
-from analysis.records import COMPLETED, SNAPSHOT, RecordError, Records
+from analysis.checklist import Point, checklist
+from analysis.compare import Analysis, Comparison, analyse
+from analysis.design import JUDGE, TUNE
+from analysis.equality import Equality, equalities
+from analysis.records import COMPLETED, RUNS, SNAPSHOT, RecordError, Records
+from analysis.verdict import ALPHA
 from analysis.wording import count, duration, listed, number, numbers, share
 
-FORMAT = 1
+FORMAT = 2
+MISSING = "missing"  # the status of a planned run of which nothing is recorded
+PLANNED = ("run_id", "arm", "seed", "stage", "point")  # what the plan says of a run
+MOST_LISTED, MOST_SHOWN, MOST_JOINED = 2_000, 40, 50  # runs in tables, arms in figures and words, seeds in lines
 REHEARSAL = (
     "This is a rehearsal, not a finding: it shows that everything works, with training too short and seeds too few "
     "to say anything about the question."
 )
-
-
-class Equality(NamedTuple):
-    """What a study declares equal, and what was measured: the arm farthest from the baseline, as a share of it."""
-
-    what: str
-    tolerance: float
-    farthest: str
-    deviation: float
-
-    @property
-    def sentence(self) -> str:
-        """The declaration beside the measurement."""
-        if math.isnan(self.deviation):
-            return f"{self.what.capitalize()}: declared equal within {share(self.tolerance)}; not measured yet."
-        if self.deviation == 0:
-            measured = "the same in every arm"
-        else:
-            word = "more" if self.deviation > 0 else "fewer"
-            measured = f"the farthest arm, {self.farthest}, has {share(abs(self.deviation))} {word}"
-        held = "Held" if abs(self.deviation) <= self.tolerance else "Not held"
-        return f"{self.what.capitalize()}: declared equal within {share(self.tolerance)}; {measured}. {held}."
 
 
 @dataclass(frozen=True)
@@ -71,38 +56,92 @@ class Material:
         return [arm["name"] for arm in self.snapshot["arms"]]
 
     @cached_property
-    def plan(self) -> list[dict[str, Any]]:
-        """Every planned run with what was recorded of it; ``status`` is "missing" where nothing was."""
-        recorded: dict[str, dict[Any, Any]] = {row["run_id"]: row for row in self.runs.to_dict("records")}
-        return [run | recorded.get(run["run_id"], {"status": "missing"}) for run in self.snapshot["runs"]]
+    def table(self) -> pd.DataFrame:
+        """Every planned run, in the plan's order, with what was recorded of it or the status "missing".
+
+        Columns: run_id, arm, seed, stage, point, and those of the records but the study's name.
+        """
+        plan = pd.DataFrame(self.snapshot["runs"], columns=list(PLANNED)).astype({"point": float})
+        recorded = self.runs.drop(columns=["study", *PLANNED[1:]])
+        table = plan.merge(recorded, on="run_id", how="left", validate="many_to_one")
+        return table.assign(status=table["status"].fillna(MISSING))
+
+    @cached_property
+    def plan(self) -> list[dict[Any, Any]]:
+        """The table row by row."""
+        return self.table.to_dict("records")
 
     @cached_property
     def by_seed(self) -> dict[int, dict[str, dict[str, Any]]]:
-        """The plan as a table: seed, then arm."""
+        """The judged runs of the plan as a table: seed, then arm."""
         table: dict[int, dict[str, dict[str, Any]]] = {}
-        for run in sorted(self.plan, key=lambda run: run["seed"]):
+        for run in sorted((run for run in self.plan if run["stage"] == JUDGE), key=lambda run: run["seed"]):
             table.setdefault(run["seed"], {})[run["arm"]] = run
         return table
 
     @property
+    def csv(self) -> str:
+        """The table as text: a line per run, what is not known left empty."""
+        first = [*PLANNED[1:], "status", "val_loss", "run_id"]
+        rest = [] if self.judged else [column for column in self.table if column not in first]
+        whole = {field.name: "Int64" for field in RUNS if pa.types.is_integer(field.type) and field.name in rest}
+        return self.table[[*first, *rest]].astype(whole).to_csv(index=False, lineterminator="\n")
+
+    @property
+    def judged(self) -> bool:
+        """Whether these are losses from elsewhere, of which nothing but arm, seed and loss is known."""
+        return self.snapshot["judged"] is not None
+
+    @property
+    def small(self) -> bool:
+        """Whether a page can list every run."""
+        return len(self.snapshot["runs"]) <= MOST_LISTED
+
+    @property
     def joined(self) -> bool:
-        """Whether a seed means the same data order in every arm: not where an arm repeats the baseline's recipe."""
-        return not any(arm["replicate"] for arm in self.snapshot["arms"])
+        """Whether to join the runs of one seed: where it means the same data order in every arm, and seeds are few."""
+        replicated = any(arm["replicate"] for arm in self.snapshot["arms"])
+        return self.snapshot["paired"] and not replicated and len(self.snapshot["seeds"]) <= MOST_JOINED
+
+    @property
+    def outcome(self) -> str:
+        """What was measured and against what, in words."""
+        s = self.snapshot
+        text = f"Outcome: {s['metric_name']}{', ' if s['unit'] else ''}{s['unit']}, lower is better."
+        if s["target"] is not None:
+            return f"{text} Target: {s['target']:g}, at a one-sided error rate of {s.get('alpha', ALPHA):g}."
+        if s["margin"] is None:
+            return text
+        reason = f" ({' '.join(s['margin_reason'].split()).rstrip('.')})" if s["margin_reason"].strip() else ""
+        return f"{text} Margin, the smallest difference that matters: {s['margin']:g}{reason}."
 
     @property
     def progress(self) -> str:
         """How much of the plan was recorded, in words."""
-        return f"{len(self.runs):,} of {count(len(self.plan), 'planned run')} recorded"
+        if self.judged:
+            return f"{count(len(self.runs), 'run')} read"
+        return f"{len(self.runs):,} of {count(len(self.snapshot['runs']), 'planned run')} recorded"
 
     @property
     def completed(self) -> pd.DataFrame:
         """The runs that have a loss."""
         return self.runs[self.runs["status"] == COMPLETED]
 
+    @cached_property
+    def judging(self) -> pd.DataFrame:
+        """The recorded runs that verdicts are made of."""
+        return self.runs[self.runs["stage"] == JUDGE]
+
+    @cached_property
+    def tuning(self) -> pd.DataFrame:
+        """The recorded runs that served to select points of a grid."""
+        return self.runs[self.runs["stage"] == TUNE]
+
     @property
     def curves_of_completed(self) -> pd.DataFrame:
-        """Curves without those of diverged runs, which would bend a mean wherever they stop."""
-        return self.curves[self.curves["run_id"].isin(self.completed["run_id"])]
+        """Curves without those of tuning, and of diverged runs, which would bend a mean wherever they stop."""
+        done = self.judging[self.judging["status"] == COMPLETED]
+        return self.curves[self.curves["run_id"].isin(done["run_id"])]
 
     @property
     def cost(self) -> str:
@@ -120,7 +159,7 @@ class Material:
     @property
     def versions(self) -> list[str]:
         """Every combination of package versions that runs were made with; more than one is worth knowing."""
-        combinations = (json.loads(text) for text in sorted(set(self.runs["versions"])))
+        combinations = (json.loads(text) for text in sorted(set(self.runs["versions"].dropna())))
         return [", ".join(f"{package} {version}" for package, version in sorted(v.items())) for v in combinations]
 
     @property
@@ -139,7 +178,7 @@ class Material:
 
     @property
     def corpus(self) -> str:
-        """The corpus in one line."""
+        """The corpus in one line; a study's alone."""
         corpus = self.snapshot["corpus"]
         return (
             f"{corpus['name']}: {corpus['characters']:,} characters, vocabulary {corpus['vocabulary']:,} "
@@ -157,72 +196,44 @@ class Material:
     def measured_equal(self) -> str:
         """What the completed runs themselves say that they share, as a sentence; empty when there are none."""
         done = self.completed
-        if done.empty:
+        if done.empty or self.judged:
             return ""
         steps, tokens = (
             " to ".join(f"{n:,}" for n in sorted({done[c].min(), done[c].max()})) for c in ("steps", "tokens")
         )
         return f"Measured: every completed run made {steps} steps over {tokens} training tokens of the same corpus."
 
-    @property
-    def equalities(self) -> list[Equality]:
-        """Each declared equality beside what completed runs measured (or, for parameters, the plan counted)."""
-        baseline = self.snapshot["baseline"]
-        result = []
-        for what, tolerance in self.snapshot["equal"].items():
-            measured = {arm["name"]: float(arm[what]) for arm in self.snapshot["arms"] if what in arm}
-            if not measured and what in self.runs:
-                measured = self.completed.groupby("arm")[what].median().to_dict()
-            against = {arm: value / measured[baseline] - 1 for arm, value in measured.items() if baseline in measured}
-            farthest = max(against, key=lambda arm: abs(against[arm]), default=baseline)
-            result.append(Equality(what, tolerance, farthest, against.get(farthest, math.nan)))
-        return result
+    @cached_property
+    def checklist(self) -> tuple[Point, ...]:
+        """The seven points of the design, answered."""
+        return checklist(self.snapshot, self.runs, self.analysis)
 
     @property
-    def methods(self) -> str:
-        """The procedure as a paragraph for a paper."""
-        s, others = self.snapshot, [comparison.arm for comparison in self.analysis.comparisons]
-        pairs = sorted({comparison.n for comparison in self.analysis.comparisons})
-        n = " to ".join(map(str, pairs if len(pairs) < 2 else (pairs[0], pairs[-1])))
-        seeds = "a seed fixes the order of the training data, so runs that share a seed form a pair"
-        if not self.joined:
-            seeds += "; replicates repeat the baseline's recipe with seeds of their own"
-        described = ""
-        if self.described:
-            described = f" {listed(self.described)} fix a stream of randomness and are described, not compared."
-        return (
-            f"Each of {count(len(s['arms']), 'arm')} was trained with seeds {numbers(s['seeds'])}; {seeds}. "
-            f"The outcome is {s['metric_name']} in {s['unit']} over the whole held-out text "
-            f"({s['corpus']['held_out_tokens']:,} tokens); lower is better. "
-            f"{listed(others) or 'No arm'} {'was' if len(others) < 2 else 'were each'} compared with the baseline "
-            f"{s['baseline']} (pairs: n = {n or 0}) by a two-sided paired t test on the per-seed differences, reported "
-            "as their mean with a 95 % t interval, and for equivalence by two one-sided paired t tests (TOST) at 5 %, "
-            f"that is, the 90 % interval inside a margin of ±{s['margin']:g} {s['unit']} that was fixed before any run "
-            f"(reason: {s['margin_reason'].strip().rstrip('.')}). "
-            f"The p values of both hypotheses of all compared arms (m = {len(others)}) were adjusted together by "
-            "Holm's step-down method with Shaffer's multipliers, since an arm's two hypotheses exclude each other; a "
-            "verdict needs an adjusted p below 0.05. The intervals are those of one arm alone. With fewer than three "
-            "pairs, or when neither hypothesis is rejected, the verdict is undecided. Diverged runs are counted and "
-            "named; losses are compared among the runs that converged, and only where the rates of divergence are "
-            "compatible (Boschloo's exact test at 5 %)." + described
-        )
+    def equalities(self) -> list[Equality]:
+        """Each declared equality beside what was measured."""
+        return equalities(self.snapshot, self.runs)
 
     @property
     def missing(self) -> str:
-        """Which planned runs are not recorded, by arm, as a sentence; empty when none is missing."""
-        lost = {
-            arm: [run["seed"] for run in self.plan if run["arm"] == arm and run["status"] == "missing"]
-            for arm in self.arms
-        }
-        named = [
-            f"{arm}, {'seed' if len(seeds) == 1 else 'seeds'} {numbers(seeds)}" for arm, seeds in lost.items() if seeds
-        ]
+        """Which of a study's planned runs are not recorded, by arm, as a sentence; empty when none is missing."""
+        lost = self.table[(self.table["status"] == MISSING) & (not self.judged)]
+        named = []
+        for (arm, stage), runs in lost.groupby(["arm", "stage"], sort=False):
+            seeds = f"{'seed' if len(runs) == 1 else 'seeds'} {numbers(runs['seed'].tolist())}"
+            named.append(f"{arm}, {seeds if stage == JUDGE else count(len(runs), 'tuning run')}")
         return f"Not recorded yet: {'; '.join(named)}. Give the same command again: only these run." if named else ""
 
     @property
     def trivial(self) -> str:
         """The trivial baselines in one line."""
         return listed([f"{name} {number(level, 0.05)}" for name, level in self.snapshot["baselines"].items()])
+
+
+def sample_size(comparison: Comparison) -> str:
+    """Pairs, or the runs of arm and baseline."""
+    if comparison.paired or not comparison.n_baseline:
+        return f"{comparison.n:,}"
+    return f"{comparison.n_arm:,} / {comparison.n_baseline:,}"
 
 
 def loss_or_status(run: Mapping[str, Any]) -> str:

@@ -140,11 +140,15 @@ def summarise_noise(
 ) -> NoiseSummary:
     """All of it, from completed runs; `differences` are each compared arm's paired differences to the baseline."""
     replicates = [arm["name"] for arm in snapshot["arms"] if arm["replicate"]]
+    completed: dict[str, list[Run]] = {arm["name"]: [] for arm in snapshot["arms"]}
+    for run in runs:
+        if run.completed:
+            completed[run.arm].append(run)
     source = _source(differences, replicates)
-    same_recipe = [snapshot["baseline"], *replicates]
+    same_recipe = [arm for arm in (snapshot["baseline"], *replicates) if arm in completed]
     return NoiseSummary(
-        arms=tuple(_arm_noise(arm, runs, losses, snapshot) for arm in snapshot["arms"]),
-        measurement=_measurement([run for run in runs if run.arm in same_recipe and run.completed]),
+        arms=tuple(_arm_noise(arm, completed[arm["name"]], snapshot) for arm in snapshot["arms"]),
+        measurement=_measurement([run for arm in same_recipe for run in completed[arm]]),
         detectable=_detectable(differences[source]) if source else (),
         detectable_from=(source, snapshot["baseline"]) if source else None,
         false_alarms=_false_alarms(same_recipe, losses, snapshot["margin"]) if replicates else None,
@@ -152,10 +156,8 @@ def summarise_noise(
     )
 
 
-def _arm_noise(arm: Mapping[str, Any], runs: Sequence[Run], losses: Losses, snapshot: Mapping[str, Any]) -> ArmNoise:
-    final = list(losses[arm["name"]].values())
-    completed = [run for run in runs if run.arm == arm["name"] and run.completed]
-    batch_losses = [run.batch_loss for run in completed]
+def _arm_noise(arm: Mapping[str, Any], completed: Sequence[Run], snapshot: Mapping[str, Any]) -> ArmNoise:
+    final, batch_losses = [run.loss for run in completed], [run.batch_loss for run in completed]
     batch = float(arm["differences"].get("budget.batch", snapshot["held_equal"].get("budget.batch", NAN)))
     expected = float(np.mean([run.window_sd for run in completed]) / batch**0.5) if completed else NAN
     return ArmNoise(

@@ -60,8 +60,8 @@ CURVES = pa.schema(
 )
 ADDED = {"cohort", "precision"}  # columns of RUNS that version 1 did not write
 SNAPSHOT, LOCK, CHECKPOINTS = "study.json", ".lock", "checkpoints"
-REPORT, VERDICT, FINDING = "report.html", "verdict.json", "finding.md"
-OURS = {SNAPSHOT, REPORT, VERDICT, FINDING, CHECKPOINTS, "runs", "curves"}
+REPORT, VERDICT, FINDING, TABLE = "report.html", "verdict.json", "finding.md", "runs.csv"
+OURS = {SNAPSHOT, REPORT, VERDICT, FINDING, TABLE, CHECKPOINTS, "runs", "curves"}
 
 
 class Records:
@@ -139,17 +139,18 @@ class Records:
         return list(self.runs()["run_id"])
 
     def planned(self, snapshot: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Rows and curves of the runs that `snapshot` plans, under the arm and seed that it plans them as.
+        """Rows and curves of the runs that `snapshot` plans, under the arm, seed, stage and point of the plan.
 
         A run is known by its identity: whatever its arm was called when it was recorded, it is called as now.
         """
-        plan = {run["run_id"]: run for run in snapshot["runs"]}
-        frames = self.runs(list(plan)), self.curves(list(plan))
-        for frame in frames:
-            for column in ("arm", "seed"):
-                frame[column] = frame["run_id"].map({run_id: run[column] for run_id, run in plan.items()})
-        runs, curves = frames
-        return runs.sort_values(["arm", "seed"], ignore_index=True), curves
+        return self.planned_runs(snapshot), _as_planned(
+            self.curves([run["run_id"] for run in snapshot["runs"]]), snapshot
+        )
+
+    def planned_runs(self, snapshot: Mapping[str, Any]) -> pd.DataFrame:
+        """The rows alone, ordered by arm and seed."""
+        frame = _as_planned(self.runs([run["run_id"] for run in snapshot["runs"]]), snapshot)
+        return frame.sort_values(["arm", "seed"], ignore_index=True)
 
     def neighbours(self, run_ids: Sequence[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Rows and curves of those of `run_ids` that other studies beside this folder have recorded.
@@ -206,6 +207,12 @@ class Records:
 def cohort_name(run_ids: Iterable[str]) -> str:
     """16 hexadecimal digits that name a cohort by its runs, in whatever order; its files are called so."""
     return hashlib.sha256(" ".join(sorted(run_ids)).encode()).hexdigest()[:16]
+
+
+def _as_planned(frame: pd.DataFrame, snapshot: Mapping[str, Any]) -> pd.DataFrame:
+    for column in ("arm", "seed", "stage", "point"):
+        frame[column] = frame["run_id"].map({run["run_id"]: run[column] for run in snapshot["runs"]})
+    return frame.astype({"point": float})
 
 
 def _rows(table: pa.Table, run_ids: set[str]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""A study's folder in, ``report.html``, ``verdict.json`` and ``finding.md`` out.
+"""A study's folder in; ``report.html``, ``verdict.json``, ``finding.md`` and the raw table ``runs.csv`` out.
 
 ``python -m analysis.report results/ffn_ratio`` needs nothing but the folder. The same folder gives the same bytes:
 nothing in the files depends on when they are made.
@@ -8,18 +8,23 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jinja2
 from markupsafe import Markup
+from matplotlib.figure import Figure
 
-from analysis import figures, wording
+from analysis import figures, lines, wording
 from analysis.compare import verdict_json
+from analysis.drawing import svg
 from analysis.finding import markdown
-from analysis.material import REHEARSAL, Material, loss_or_status
-from analysis.records import DIVERGED, FINDING, REPORT, VERDICT, replace_file
+from analysis.folder import replace_file
+from analysis.material import MOST_SHOWN, REHEARSAL, Material, loss_or_status, sample_size
+from analysis.methods import INFLATED, methods
+from analysis.records import DIVERGED, FINDING, REPORT, TABLE, VERDICT
 from analysis.verdict import Verdict
 
 SIGNS = {
@@ -30,6 +35,22 @@ SIGNS = {
     Verdict.EQUIVALENT: ("equivalent", "="),
     Verdict.UNDECIDED: ("undecided", "?"),
 }
+MARKS = {
+    "verified": ("equivalent", "✓"),
+    "declared": ("undecided", "○"),
+    "not met": ("worse", "✗"),
+    "not known": ("undecided", "?"),
+}
+ASKED = (
+    "study",
+    "baseline",
+    "target",
+    "margin",
+    "unit",
+    "paired",
+    "design",
+    "rehearsal",
+)  # of the snapshot, in the JSON
 
 
 class Lineage(NamedTuple):
@@ -40,16 +61,25 @@ class Lineage(NamedTuple):
 
 
 def write_report(folder: Path) -> Path:
-    """Write the three files of the study in `folder`, each whole or not at all; returns the page's path.
+    """Write the four files of the study in `folder`, each whole or not at all; returns the page's path.
 
     A study that is not finished gets a report of what there is. Raises RecordError for a folder that is no study's.
     """
-    material = Material.read(folder)
-    s = material.snapshot
-    verdict = {name: s[name] for name in ("study", "margin", "unit", "rehearsal")} | verdict_json(material.analysis)
-    replace_file(folder / VERDICT, (json.dumps(verdict, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())
-    replace_file(folder / FINDING, markdown(material).encode())
-    replace_file(folder / REPORT, page(material).encode())
+    return write(Material.read(folder), folder)
+
+
+def write(material: Material, folder: Path) -> Path:
+    """Write the four files about `material` into `folder`, which is made if need be; returns the page's path."""
+    verdict = {name: material.snapshot[name] for name in ASKED} | verdict_json(material.analysis)
+    verdict["checklist"] = [asdict(point) for point in material.checklist]
+    text = json.dumps(verdict, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    for name, content in (
+        (VERDICT, text),
+        (TABLE, material.csv),
+        (FINDING, markdown(material)),
+        (REPORT, page(material)),
+    ):
+        replace_file(folder / name, content.encode())
     return folder / REPORT
 
 
@@ -73,37 +103,70 @@ def _names(material: Material) -> dict[str, Any]:
     s = material.snapshot
     return {
         "material": material,
-        "figures": _figures(material),
+        "methods": methods(material),
+        "figures": {name: Markup(svg(figure, name, said)) for name, figure, said in _figures(material)},
         "rehearsal": REHEARSAL,
+        "inflated": INFLATED,
+        "raw": TABLE,
+        "looked": any(comparison.looks for comparison in material.analysis.comparisons),
+        "listed_runs": material.small and not material.judged,
+        "drawn": MOST_SHOWN,
         "planned": {arm["name"]: arm for arm in s["arms"]},
-        "seconds": material.runs.groupby("arm")["seconds"].median().to_dict(),
+        "seconds": material.judging.groupby("arm")["seconds"].median().to_dict(),
         "nothing": math.nan,
-        **{name: getattr(wording, name) for name in ("mean_and_half", "error_of_mean", "error_of_sd")},
+        **{name: getattr(wording, name) for name in ("mean_and_half", "error_of_mean", "error_of_sd", "listed")},
         "tone": lambda verdict: SIGNS[verdict][0],
         "sign": lambda verdict: SIGNS[verdict][1],
+        "marks": MARKS,
+        "size": sample_size,
         "loss": loss_or_status,
         "status": _status,
         "tracked": lambda run_id: _lineage(s, run_id),
     }
 
 
-def _figures(material: Material) -> dict[str, Markup]:
-    s, analysis = material.snapshot, material.analysis
-    loss = f"{s['metric_name']} ({s['unit']})"
-    curves = material.curves_of_completed
-    drawn = {
-        "forest": figures.forest(analysis.comparisons, s["margin"], f"difference in {s['metric_name']}\n({s['unit']})"),
-        "seeds": figures.seed_dots(material.runs, analysis.arms, loss, material.joined),
-        "curves": figures.learning_curves(curves, material.arms, s["baselines"], s["unit"]),
-        "noise": figures.measurement_noise(material.runs, material.arms, f"distance from the arm's mean ({s['unit']})"),
-    }
-    said = {
-        "forest": "Difference of each arm to the baseline with intervals and margin; numbers in the table below.",
-        "seeds": "Held-out loss of every run by arm; the numbers are in the table of losses by arm and seed.",
-        "curves": "Loss against training step, one line per arm.",
-        "noise": "Spread over seeds of the held-out loss and of the last training batch's loss, by arm.",
-    }
-    return {name: Markup(figures.svg(figure, name, said[name])) for name, figure in drawn.items()}
+def _figures(material: Material) -> Iterator[tuple[str, Figure, str]]:
+    """Name, figure and what it shows, of those that have something to show; of many arms the first."""
+    s, analysis, runs, names = material.snapshot, material.analysis, material.judging, material.arms[:MOST_SHOWN]
+    unit = f" ({s['unit']})" if s["unit"] else ""
+    loss, difference = s["metric_name"] + unit, f"difference in {s['metric_name']}\n{unit.strip()}".strip()
+    if s["target"] is not None:
+        difference = f"{s['metric_name']} less {s['target']:g}"
+    compared = analysis.comparisons[:MOST_SHOWN]
+    yield (
+        "forest",
+        figures.forest(compared, s["margin"], difference),
+        "Difference of each arm to the baseline with intervals and margin; numbers in the table below.",
+    )
+    for i, comparison in enumerate(compared):
+        if comparison.looks:
+            yield (
+                f"looks-{i}",
+                figures.forest_of_looks(comparison, s["margin"], difference),
+                f"Difference of {comparison.arm} at each look with repeated intervals; numbers in the table below.",
+            )
+    if analysis.tuning and len(material.tuning):
+        yield (
+            "response",
+            lines.response(material.tuning, analysis.tuning, loss),
+            f"Loss against {analysis.tuning.setting}, one line per arm; numbers in the table below.",
+        )
+    yield (
+        "seeds",
+        figures.seed_dots(runs, analysis.arms[:MOST_SHOWN], loss, material.joined, s["target"]),
+        "Loss of every run by arm; the numbers are in the table of losses by arm and seed.",
+    )
+    if not material.judged:
+        yield (
+            "curves",
+            lines.learning_curves(material.curves_of_completed, names, s["baselines"], s["unit"]),
+            "Loss against training step, one line per arm.",
+        )
+        yield (
+            "noise",
+            figures.measurement_noise(runs, names, f"distance from the arm's mean{unit}"),
+            "Spread over seeds of the held-out loss and of the last training batch's loss, by arm.",
+        )
 
 
 def _status(run: dict[str, Any]) -> str:

@@ -8,24 +8,20 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.compare import Analysis
-from analysis.material import REHEARSAL
+from analysis.material import MOST_SHOWN, REHEARSAL
+from analysis.verdict import ALPHA
 from analysis.wording import error_of_mean, mean_and_half, number, seeds_needed, span
 
 
 def terminal_table(analysis: Analysis, snapshot: Mapping[str, Any]) -> Table:
     """One row per arm, the baseline first as planned, with the sentences as the caption.
 
-    Columns: arm, n, loss (mean ± half its 95 % interval), difference to the baseline, its 95 % interval,
+    Columns: arm, n, loss (mean ± half its 95 % interval), difference to the baseline or target, its 95 % interval,
     verdict, seeds needed (total per arm, where undecided). Losses and differences in the study's unit.
     """
-    lines = [c.sentence for c in analysis.comparisons] + [alarm.sentence for alarm in analysis.alarms]
-    if snapshot["rehearsal"]:
-        lines.insert(0, REHEARSAL)
     table = Table(
-        title=_plain(
-            f"{snapshot['study']}: {snapshot['metric_name']}, {snapshot['unit']}, margin {snapshot['margin']:g}"
-        ),
-        caption=_plain("\n".join(lines)),
+        title=_plain(_title(snapshot)),
+        caption=_plain("\n".join(_lines(analysis, snapshot))),
         title_style="bold",
         caption_style="",
         title_justify="left",
@@ -38,12 +34,13 @@ def terminal_table(analysis: Analysis, snapshot: Mapping[str, Any]) -> Table:
     for name in ("n", "loss", "diff.", "95 % interval"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("verdict", min_width=len("equivalent"))
-    table.add_column("seeds\nneeded", justify="right")
+    if snapshot["margin"] is not None:
+        table.add_column("seeds\nneeded", justify="right")
     against = {comparison.arm: comparison for comparison in analysis.comparisons}
     for arm in analysis.arms:
         cells = [arm.arm, str(arm.n), mean_and_half(arm.mean, arm.interval95, error_of_mean(arm.sd, arm.n))]
         if comparison := against.get(arm.arm):
-            error = error_of_mean(comparison.sd, comparison.n)
+            error = comparison.standard_error
             cells += [
                 number(comparison.difference, error, signed=True),
                 span(comparison.interval95, error, signed=True),
@@ -51,8 +48,27 @@ def terminal_table(analysis: Analysis, snapshot: Mapping[str, Any]) -> Table:
             cells += [str(comparison.verdict), seeds_needed(comparison.seeds_needed)]
         else:
             cells += ["", "", "baseline" if arm.arm == snapshot["baseline"] else "not compared", ""]
-        table.add_row(*map(_plain, cells))
+        table.add_row(*map(_plain, cells[: len(table.columns)]))
     return table
+
+
+def _title(snapshot: Mapping[str, Any]) -> str:
+    parts = [f"{snapshot['study']}: {snapshot['metric_name']}", snapshot["unit"]]
+    if snapshot["target"] is not None:
+        parts.append(f"target {snapshot['target']:g} at {snapshot.get('alpha', ALPHA):g}, one-sided")
+    elif snapshot["margin"] is not None:
+        parts.append(f"margin {snapshot['margin']:g}")
+    return ", ".join(part for part in parts if part)
+
+
+def _lines(analysis: Analysis, snapshot: Mapping[str, Any]) -> list[str]:
+    lines = [REHEARSAL] if snapshot["rehearsal"] else []
+    lines += [comparison.sentence for comparison in analysis.comparisons[:MOST_SHOWN]]
+    if (more := len(analysis.comparisons) - MOST_SHOWN) > 0:
+        lines.append(f"The other {more:,} comparisons are in the table.")
+    if analysis.tuning:
+        lines += [one.sentence for one in analysis.tuning.ranges]
+    return lines + [alarm.sentence for alarm in analysis.alarms]
 
 
 def _plain(text: str) -> Text:

@@ -1,6 +1,6 @@
 """The rule that turns a comparison into one of six labels, fixed before any data, and the words for it.
 
-Two hypotheses per arm: D, the true difference from the baseline is 0 (paired t, two-sided), and E, it is at least the
+Two hypotheses per arm: D, the true difference from the baseline is 0 (a two-sided t test), and E, it is at least the
 margin in size (two one-sided tests; Schuirmann 1987, J. Pharmacokinet. Biopharm. 15:657). Rejecting D says better or
 worse, rejecting E says equivalent. A loss is compared: lower is better.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from analysis.intervals import NAN, Interval, PairedDifference
+from analysis.intervals import NAN, Difference, Interval
 from analysis.power import SEEDS_CAP
 
 ALPHA = 0.05
@@ -30,15 +30,16 @@ class Verdict(StrEnum):
     UNDECIDED = "undecided"
 
 
-def equivalence_p(pair: PairedDifference, margin: float) -> float:
-    """The larger p of the two one-sided t-tests of |difference| >= `margin`; NaN where the pair's own p is.
+def equivalence_p(difference: Difference, margin: float | None) -> float:
+    """The larger p of the two one-sided t-tests of |difference| >= `margin`; NaN where the difference's own p is, and
+    without a margin.
 
     Below 0.05 exactly when the 90 % interval lies inside (-margin, margin).
     """
-    assert margin > 0, f"a margin is positive, got {margin}"
-    if not isfinite(pair.p_value):
+    assert margin is None or margin > 0, f"a margin is positive, got {margin}"
+    if margin is None or not isfinite(difference.p_value):
         return NAN
-    return float(special.stdtr(pair.n - 1, (abs(pair.mean) - margin) / pair.standard_error))
+    return float(special.stdtr(difference.df, (abs(difference.mean) - margin) / difference.standard_error))
 
 
 def holm_shaffer(p_difference: ArrayLike, p_equivalence: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -49,23 +50,36 @@ def holm_shaffer(p_difference: ArrayLike, p_equivalence: ArrayLike) -> tuple[NDA
     A NaN counts in the family as p = 1 and stays NaN.
     """
     raw = np.column_stack([p_difference, p_equivalence]).astype(float)
+    adjusted = _step_down(raw)
+    return adjusted[:, 0], adjusted[:, 1]
+
+
+def holm(p: ArrayLike) -> NDArray[np.float64]:
+    """Holm's (1979, Scand. J. Stat. 6:65) adjusted p-values [m], for arms with one hypothesis each; NaN as above."""
+    return _step_down(np.asarray(p, dtype=float).reshape(-1, 1))[:, 0]
+
+
+def _step_down(raw: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Adjusted p-values of `raw` [arms, hypotheses], those of an arm excluding each other."""
+    hypotheses = raw.shape[1]
     p = np.nan_to_num(raw, nan=1.0).ravel()
     adjusted, largest = np.empty_like(p), 0.0
-    unrejected = np.full(len(raw), 2)
+    unrejected, arms = np.full(len(raw), hypotheses), len(raw)
     for i in np.argsort(p, kind="stable"):
-        largest = max(largest, min(1.0, p[i] * np.count_nonzero(unrejected)))
+        largest = max(largest, min(1.0, p[i] * arms))
         adjusted[i] = largest
-        unrejected[i // 2] -= 1
+        unrejected[i // hypotheses] -= 1
+        arms -= not unrejected[i // hypotheses]
     adjusted[np.isnan(raw.ravel())] = NAN
-    return adjusted[0::2], adjusted[1::2]
+    return adjusted.reshape(raw.shape)
 
 
-def decide(n: int, difference: float, p_difference: float, p_equivalence: float) -> Verdict:
-    """The verdict from adjusted p-values at 5 %. Fewer than three pairs, or a NaN, never decide."""
+def decide(n: int, difference: float, p_difference: float, p_equivalence: float, alpha: float = ALPHA) -> Verdict:
+    """The verdict from adjusted p-values at `alpha`. Fewer than three seeds, or a NaN, never decide."""
     if n < FEWEST_SEEDS:
         return Verdict.UNDECIDED
-    within = p_equivalence < ALPHA
-    if p_difference < ALPHA:
+    within = p_equivalence < alpha
+    if p_difference < alpha:
         if difference < 0:
             return Verdict.BETTER_WITHIN_MARGIN if within else Verdict.BETTER
         return Verdict.WORSE_WITHIN_MARGIN if within else Verdict.WORSE
@@ -91,61 +105,82 @@ def seeds_text(seeds: tuple[int, int]) -> str:
 
 def sentence(
     verdict: Verdict,
-    pair: PairedDifference,
+    difference: Difference,
     names: tuple[str, str],
     unit: str,
-    margin: float,
+    margin: float | None,
+    sample: str,
+    p_equivalence: float = NAN,
     seeds: tuple[int, int] | None = None,
     because: str = "",
 ) -> str:
     """One verdict in plain English; numbers are rounded by the standard error and carry `unit`.
 
-    `names` are the arm's and the baseline's. `because` replaces the usual reason for an undecided verdict.
+    `names` are the arm's and the baseline's, `sample` says of what, such as "10 paired seeds". `because` replaces the
+    usual reason for an undecided verdict. p-values are the arm's alone.
     """
     arm, baseline = names
-    places, sample = decimals(pair.standard_error), f"{pair.n} paired seeds"
+    error = difference.standard_error
     if verdict is Verdict.UNDECIDED:
-        return f"{arm} against {baseline} is undecided: {because or _undecided(pair, unit, margin, seeds)}"
+        why = because or _undecided(difference, unit, margin, sample, p_equivalence, seeds)
+        return f"{arm} against {baseline} is undecided: {why}"
     if verdict is Verdict.EQUIVALENT:
         small = ""
-        if pair.p_value < ALPHA:
+        if difference.p_value < ALPHA:
             small = " Taken alone the difference is not zero either; corrected for the other comparisons that is open."
+        interval = interval_text(difference.interval90, error)
         return (
-            f"{arm} and {baseline} are equivalent: the difference lies within the margin of ±{margin:g} {unit} "
-            f"({_number(pair.mean, places, '+')}, {_interval(pair.interval90, places)}, {sample}).{small}"
+            f"{arm} and {baseline} are equivalent: the difference lies within the margin of "
+            f"{_of(f'±{margin:g}', unit)} ({number_text(difference.mean, error, '+')}, {interval}, {sample}).{small}"
         )
     # Said as a size and a direction, so the interval takes the direction's sign.
-    i = pair.interval95
-    interval = i if pair.mean > 0 else Interval(-i.high, -i.low, i.confidence)
+    i = difference.interval95
+    towards = i if difference.mean > 0 else Interval(-i.high, -i.low, i.confidence)
     within = verdict in (Verdict.BETTER_WITHIN_MARGIN, Verdict.WORSE_WITHIN_MARGIN)
     tail = f"; that is within the margin of ±{margin:g}, too little to matter" if within else ""
     return (
-        f"{arm} is {verdict.value.split()[0]} than {baseline} by {_number(abs(pair.mean), places)} {unit} "
-        f"({_interval(interval, places)}, {sample}){tail}."
+        f"{arm} is {verdict.value.split()[0]} than {baseline} by {_of(number_text(abs(difference.mean), error), unit)} "
+        f"({interval_text(towards, error)}, {sample}){tail}."
     )
 
 
-def _undecided(pair: PairedDifference, unit: str, margin: float, seeds: tuple[int, int] | None) -> str:
-    if pair.n < FEWEST_SEEDS:
-        there = {0: "no paired seed is", 1: "1 paired seed is"}.get(pair.n, f"{pair.n} paired seeds are")
-        return f"{there} there, and a verdict needs at least {FEWEST_SEEDS}."
-    places = decimals(pair.standard_error)
+def _undecided(
+    difference: Difference,
+    unit: str,
+    margin: float | None,
+    sample: str,
+    p_equivalence: float,
+    seeds: tuple[int, int] | None,
+) -> str:
+    if difference.n < FEWEST_SEEDS:
+        kind = "paired seed" if difference.paired else "run"
+        there = {0: f"no {kind} is", 1: f"1 {kind} is"}.get(difference.n, f"{difference.n} {kind}s are")
+        each = "" if difference.paired else " of each"
+        return f"{there} there, and a verdict needs at least {FEWEST_SEEDS}{each}."
+    error = difference.standard_error
     corrected = ""
-    if pair.p_value < ALPHA or equivalence_p(pair, margin) < ALPHA:
+    if difference.p_value < ALPHA or p_equivalence < ALPHA:
         corrected = " Taken alone this would decide; corrected for the study's other comparisons it does not."
     plan = f" About {seeds_text(seeds)} seeds per arm would decide with 80 % power." if seeds else ""
+    allowed = "" if margin is None else f", the margin ±{margin:g}"
     return (
-        f"the difference is {_number(pair.mean, places, '+')} {unit} ({_interval(pair.interval95, places)}, "
-        f"{pair.n} paired seeds), the margin ±{margin:g}.{corrected}{plan}"
+        f"the difference is {_of(number_text(difference.mean, error, '+'), unit)} "
+        f"({interval_text(difference.interval95, error)}, {sample}){allowed}.{corrected}{plan}"
     )
 
 
-def _interval(interval: Interval, places: int) -> str:
-    low, high = (_number(end, places) for end in (interval.low, interval.high))
+def _of(number: str, unit: str) -> str:
+    return f"{number} {unit}" if unit else number
+
+
+def interval_text(interval: Interval, standard_error: float) -> str:
+    """``95 % interval 0.036 to 0.051``, rounded by the standard error."""
+    low, high = (number_text(end, standard_error) for end in (interval.low, interval.high))
     return f"{100 * interval.confidence:.0f} % interval {low} to {high}"
 
 
-def _number(value: float, places: int, sign: str = "") -> str:
-    """With a true minus sign; what rounds to nothing is 0 without a sign of its own."""
+def number_text(value: float, standard_error: float, sign: str = "") -> str:
+    """Rounded by its standard error, with a true minus sign; what rounds to nothing is 0 without a sign of its own."""
+    places = decimals(standard_error)
     rounded = round(value, places)
     return f"{rounded:{sign if rounded else ''}.{places}f}".replace("-", "−" if rounded else "")

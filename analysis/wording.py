@@ -4,6 +4,7 @@ Every function returns text; a number that does not exist is an em dash.
 """
 
 import math
+from collections.abc import Sequence
 
 from analysis.intervals import Interval
 from analysis.verdict import decimals, seeds_text
@@ -79,12 +80,14 @@ def count(n: int, noun: str) -> str:
     return f"{n:,} {noun if n == 1 else noun + 's'}"
 
 
-def listed(items: list[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
+def listed(items: Sequence[str], most: int = 20) -> str:
+    """``a``, ``a and b``, ``a, b and c``; beyond `most` the rest is counted: ``a, b and 7 more``."""
+    if len(items) > most:
+        items = [*items[: most - 1], f"{len(items) - most + 1:,} more"]
     return " and ".join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else "".join(items)
 
 
-def numbers(values: list[int]) -> str:
+def numbers(values: Sequence[int]) -> str:
     """Whole numbers as runs of neighbours: ``0–9, 12``."""
     groups: list[list[int]] = []
     for value in sorted(set(values)):

@@ -19,6 +19,7 @@ ALLOWED = {
         "jinja2",
         "markupsafe",
         "rich",
+        "mlflow",
     },
     "sweeps": {"model", "analysis", "torch", "ray", "mlflow", "tyro", "rich", "pandas", "numpy"},
 }

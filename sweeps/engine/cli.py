@@ -22,13 +22,16 @@ from model.corpus.text import Corpus, CorpusError, build_corpus, read_documents
 from sweeps.engine.conduct import STOPPED, Conductor
 from sweeps.engine.launch import LaunchError
 from sweeps.engine.places import make_places, refuse_without_gpu, this_machine
-from sweeps.engine.plan import make_plan
 from sweeps.engine.precision import Asked, in_precision
 from sweeps.engine.preview import show_plan
+from sweeps.engine.rounds import asked
 from sweeps.engine.study import MOST_SEEDS, Study, StudyError
 from sweeps.engine.tracking import DEFAULT_STORE, check_tracking_uri, public_uri
 
 MISTAKES = (StudyError, CorpusError, RecordError, LaunchError, UnfairError)  # each says what a person can do about it
+
+
+MOST_LOOKED_AT = 20  # seeds, without --max-seeds
 
 
 def _option(metavar: str, default: str = "") -> object:
@@ -41,6 +44,10 @@ class Options:
 
     seeds: Annotated[str | None, _option("N|LIST", "the study's")] = None
     """How many seeds (10 means 0 to 9), or a list such as 3,5,8. What is recorded already is not run again."""
+    until_decided: Annotated[bool, _option("")] = False
+    """Add seeds at looks declared beforehand, only to comparisons that are still undecided."""
+    max_seeds: Annotated[int | None, _option("N", "20")] = None
+    """The most seeds that --until-decided may come to."""
     preset: Annotated[Literal["full", "quick"], _option("full|quick", "full")] = "full"
     """quick is a rehearsal in a folder of its own: a tenth of the steps, at most 5 seeds, nothing found out."""
     plan: Annotated[bool, _option("")] = False
@@ -108,14 +115,14 @@ def _main(make_study: Callable[[], Study]) -> int:
     records = Records(options.results / study.name, study.name)
     corpus = load_corpus(options.corpus, study)
     study = in_precision(study, options.precision, records, corpus, options.device_here)
-    plan = make_plan(study, corpus, records.recorded())
-    taken = records.neighbours([run.run_id for run in plan.missing])
-    plan = plan.after(row["run_id"] for row in taken[0])
+    plan = asked(study, corpus, records)
     if options.plan:
+        taken, _ = records.neighbours([run.run_id for run in plan.missing])
+        plan = plan.after(row["run_id"] for row in taken)
         places = make_places(plan, [this_machine()], options.device_here, options.cohorts_per_gpu)
         show_plan(plan, places, corpus, console)
         return 0
-    conductor = Conductor(plan, corpus, records, taken, console, command(), options.store)
+    conductor = Conductor(plan, corpus, records, console, command(), options.store)
     return conductor.conduct(options.device, options.address, options.cohorts_per_gpu)
 
 
@@ -133,8 +140,14 @@ def _asked(study: Study, options: Options) -> Study:
         refuse_without_gpu(options.cohorts_per_gpu)
     if options.cohorts_per_gpu is not None and options.cohorts_per_gpu < 1:
         raise StudyError(f"--cohorts-per-gpu must be at least 1, but it is {options.cohorts_per_gpu}.")
+    if options.max_seeds is not None and not options.until_decided:
+        raise StudyError("--max-seeds is the most that --until-decided may come to; give both, or --seeds.")
+    if options.until_decided and options.seeds is not None:
+        raise StudyError("--seeds is a number fixed beforehand and --until-decided is not; give one of them.")
     if options.preset == "quick":
         study = study.as_rehearsal()
+    if options.until_decided:
+        study = study.until_decided(MOST_LOOKED_AT if options.max_seeds is None else options.max_seeds)
     if options.seeds is not None:
         study = study.replace(seeds=parse_seeds(options.seeds))
     if options.arms:

@@ -12,11 +12,13 @@ from typing import Any
 from rich.console import Console
 
 from analysis.compare import Analysis, analyse
+from analysis.design import OPEN
 from analysis.folder import locked
 from analysis.records import COMPLETED, DIVERGED, Records
 from analysis.report import write_report
 from analysis.terminal import terminal_table
 from analysis.wording import count, duration
+from model.checkpoint import Checkpoint
 from model.corpus.text import Corpus
 from model.recipe import RECIPE_VERSION
 from model.train import Result
@@ -25,43 +27,44 @@ from sweeps.engine.fingerprint import recipe_text
 from sweeps.engine.launch import Watch, choose_device, cluster, launch, machines
 from sweeps.engine.lineage import Lineage
 from sweeps.engine.places import Places, make_places
-from sweeps.engine.plan import Cohort, Plan, Run
+from sweeps.engine.plan import Cohort, Plan, Run, every_run
 from sweeps.engine.progress import Progress, endings, seeds_of
-from sweeps.engine.snapshot import make_snapshot, refuse_another_question
+from sweeps.engine.rounds import asked, judged_seeds, told
+from sweeps.engine.snapshot import make_snapshot, opened, refuse_another_question
 from sweeps.engine.source import commit_state
 from sweeps.engine.tracking import DEFAULT_STORE
 
 PACKAGES = ("torch", "numpy", "ray", "mlflow", "pyarrow", "scipy")
-Taken = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 STOPPED = 130  # exit code after Ctrl-C, as shells have it
+GOES_ON = "Ctrl-C stops, and the same command goes on."
+ADDED_LATER = (
+    "Seeds were added after a verdict had been seen, so the verdict allows for looking at any time (an e-process), "
+    "which takes more seeds; --until-decided declares the looks beforehand."
+)
 
 
 class Conductor:
     """Holds one study together while it runs: its plan, its records and its lineage.
 
-    `taken` are rows and curves that other studies have recorded for runs of this plan.
+    `plan` is what is asked for first; when all of it is recorded, the records say what is asked for next.
     """
 
     def __init__(
-        self,
-        plan: Plan,
-        corpus: Corpus,
-        records: Records,
-        taken: Taken,
-        console: Console,
-        command: str,
-        tracking_uri: str,
+        self, plan: Plan, corpus: Corpus, records: Records, console: Console, command: str, tracking_uri: str
     ) -> None:
-        self.plan, self.corpus, self.records, self.taken, self.console = plan, corpus, records, taken, console
-        self.source = commit_state(Path(__file__).parent)
+        self.plan, self.corpus, self.records, self.console = plan, corpus, records, console
+        self.command, self.source = command, commit_state(Path(__file__).parent)
         self.snapshot = make_snapshot(plan, corpus, command, self.source)
+        self.design: dict[str, Any] = self.snapshot["design"]
         self.checkpoints = Checkpoints(records.folder)
+        self.cohorts: list[Cohort] = []  # all that were launched, round by round
         self.failed: list[str] = []  # cohorts that crashed in every try, with the reason
         self.lost = 0  # their runs
         self.versions = {name: importlib.metadata.version(name) for name in PACKAGES}
         self.versions["python"] = platform.python_version()
-        recipes = {run.run_id: recipe_text(run.recipe) for run in plan.runs}
-        self.lineage = Lineage(tracking_uri, self.snapshot, recipes, records, source=self.source, warn=self._warn)
+        self.lineage = Lineage(
+            tracking_uri, self.snapshot, self._recipes(), records, source=self.source, warn=self._warn
+        )
 
     def conduct(self, device: str, address: str | None, cohorts_per_gpu: int | None = None) -> int:
         """Run what is missing and report. 0 when all is recorded, 1 when runs failed, STOPPED after Ctrl-C.
@@ -72,20 +75,16 @@ class Conductor:
         started = time.monotonic()
         with locked(self.records.folder):
             refuse_another_question(self.records, self.snapshot)
+            self.design = opened(self.records, self.snapshot)
+            if not self.plan.missing:
+                self.open()
             if self.plan.missing:
-                self.console.print(
-                    f"{self.plan.study.name}: {len(self.plan.missing)} of {len(self.plan.runs)} runs to train in "
-                    f"{self.plan.study.precision or 'the precision of each arm'}. "
-                    "Ctrl-C stops, and the same command goes on.",
-                    soft_wrap=True,
-                )
+                self.console.print(self._announcement(), soft_wrap=True)
                 with cluster(address):
                     places = make_places(self.plan, machines(), choose_device(device), cohorts_per_gpu)
-                    cohorts = places.cohorts(self.plan, self.checkpoints.earlier(places.count))
+                    largest = places.cohorts(self.plan) + places.cohorts(self._whole())
                     self.open()
-                    self.train(places, cohorts)
-            else:
-                self.open()
+                    self.train(places, places.resources(largest))
             path = self.report()
         self.console.print(f"Report: {path}", soft_wrap=True)
         uri = self.lineage.reference["uri"]
@@ -93,34 +92,39 @@ class Conductor:
         return self.close(duration(time.monotonic() - started))
 
     def open(self) -> None:
-        """Write ``study.json``, record the runs that are taken over, and send MLflow what it lacks."""
+        """Write ``study.json``, take over what other studies have recorded, and send MLflow what it lacks."""
         self._write_snapshot()
-        arms = {run.run_id: run.arm for run in self.plan.runs}
-        runs, curves = self.taken
-        for row in runs:
-            arm = arms[row["run_id"]]
-            own = [{**point, "arm": arm} for point in curves if point["run_id"] == row["run_id"]]
-            self.records.append([{**row, "study": self.plan.study.name, "arm": arm}], own)
-        if runs:
-            self.console.print(f"{len(runs)} runs were recorded by another study and are taken over.")
+        self._advance()
+        if self.design["kind"] == OPEN:
+            self.console.print(ADDED_LATER, soft_wrap=True)
         self.lineage.send_missing()
 
-    def train(self, places: Places, cohorts: list[Cohort]) -> None:
-        """Train every cohort on the connected cluster; returns early when stopped by Ctrl-C."""
-        checkpoints = self.checkpoints.begin(cohorts, places.count)
-        resumed = [i for i, checkpoint in enumerate(checkpoints) if checkpoint.path.is_file()]
-        if resumed:
-            going_on = count(sum(len(cohorts[i]) for i in resumed), "run")
-            self.console.print(f"Going on from a state that was kept: {going_on}.")
-        with Progress(self.console, self.plan, cohorts, resumed) as progress:
+    def train(self, places: Places, resources: dict[str, float]) -> None:
+        """Train round after round on the connected cluster; returns early when stopped by Ctrl-C."""
+        with Progress(self.console, self.plan) as progress:
+            kept: list[Checkpoint] = []
+
+            def more() -> list[tuple[Cohort, Checkpoint]]:
+                if self.failed or (self.cohorts and not self._advance()):
+                    return []
+                cohorts = places.cohorts(self.plan, self.checkpoints.earlier(places.count))
+                checkpoints = self.checkpoints.begin(cohorts, places.count)
+                resumed = [i for i, checkpoint in enumerate(checkpoints) if checkpoint.path.is_file()]
+                if resumed:
+                    going_on = count(sum(len(cohorts[i]) for i in resumed), "run")
+                    self.console.print(f"Going on from a state that was kept: {going_on}.")
+                progress.add(self.plan, cohorts, [len(self.cohorts) + i for i in resumed])
+                self.cohorts += cohorts
+                kept.extend(checkpoints)
+                return list(zip(cohorts, checkpoints, strict=True))
 
             def finished(cohort: int, results: list[Result]) -> None:
-                self._record(cohorts[cohort], results, places.device)
-                checkpoints[cohort].path.unlink(missing_ok=True)
-                progress.recorded(cohort, endings(cohorts[cohort], results), self._analysis())
+                self._record(self.cohorts[cohort], results, places.device)
+                kept[cohort].path.unlink(missing_ok=True)
+                progress.recorded(cohort, endings(self.cohorts[cohort], results), self._analysis())
 
             def failed(cohort: int, why: str) -> None:
-                runs = cohorts[cohort]
+                runs = self.cohorts[cohort]
                 for run in runs:
                     self.lineage.failed(run.run_id, why)
                 arms = dict.fromkeys(run.arm for run in runs)
@@ -130,7 +134,7 @@ class Conductor:
                 progress.lost(cohort, self.failed[-1])
 
             try:
-                launch(cohorts, self.corpus, places, checkpoints, Watch(progress.advanced, finished, failed))
+                launch(more, self.corpus, places, resources, Watch(progress.advanced, finished, failed))
             except BaseException:
                 self.lineage.finish()  # else MLflow shows for ever that the study runs
                 raise
@@ -162,11 +166,52 @@ class Conductor:
         )
         return STOPPED if stopped else 1
 
+    def _advance(self) -> bool:
+        """Ask for what the records call for next and take over what other studies have; False when all is there."""
+        while True:
+            before, self.plan = self.plan, asked(self.plan.study, self.corpus, self.records)
+            self.snapshot = make_snapshot(self.plan, self.corpus, self.command, self.source)
+            self.lineage.plan(self.snapshot, self._recipes())
+            self._write_snapshot()
+            if len(self.plan.runs) > len(before.runs):
+                for line in told(before, self.plan, self._analysis()):
+                    self.console.print(line, soft_wrap=True)
+            if not self._take_over():
+                return bool(self.plan.missing)
+
+    def _take_over(self) -> int:
+        """Record here the missing runs that other studies have recorded, and say how many they are."""
+        runs, curves = self.records.neighbours([run.run_id for run in self.plan.missing])
+        arms = {run.run_id: run.arm for run in self.plan.runs}
+        for row in runs:
+            arm = arms[row["run_id"]]
+            own = [{**point, "arm": arm} for point in curves if point["run_id"] == row["run_id"]]
+            self.records.append([{**row, "study": self.plan.study.name, "arm": arm}], own)
+        if runs:
+            self.console.print(f"{len(runs)} runs were recorded by another study and are taken over.")
+        return len(runs)
+
+    def _whole(self) -> Plan:
+        """All that can still be asked for, in the programs and numbers that it would come in."""
+        return Plan(self.plan.study, every_run(self.plan.study, self.corpus), frozenset())
+
+    def _announcement(self) -> str:
+        study, first = self.plan.study, f"{len(self.plan.missing)} of {len(self.plan.runs)} runs to train"
+        if study.tune and not self.plan.selected:
+            first += " on the grid"
+        elif study.looks:
+            first += f", up to the look at {max(len(seeds) for seeds in judged_seeds(self.plan).values())} seeds,"
+        return f"{study.name}: {first} in {study.precision or 'the precision of each arm'}. {GOES_ON}"
+
+    def _recipes(self) -> dict[str, dict[str, str]]:
+        return {run.run_id: recipe_text(run.recipe) for run in self.plan.runs}
+
     def _write_snapshot(self) -> None:
-        self.records.write_snapshot({**self.snapshot, "tracking": self.lineage.reference})
+        self.snapshot |= {"design": self.design, "tracking": self.lineage.reference}
+        self.records.write_snapshot(self.snapshot)
 
     def _analysis(self) -> Analysis:
-        return analyse(self.records.planned(self.snapshot)[0], self.snapshot, noise=False)
+        return analyse(self.records.planned_runs(self.snapshot), self.snapshot, noise=False)
 
     def _record(self, runs: Sequence[Run], results: Sequence[Result], device: str) -> None:
         rows = [self._row(run, result, device) for run, result in zip(runs, results, strict=True)]

@@ -4,12 +4,14 @@ Only the driver writes records. A trial returns its results whole, so a machine 
 the cohort that it was training, and Ray trains that one again elsewhere, from its last state where there is one.
 """
 
+import itertools
 import logging
 import os
 import socket
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from model.checkpoint import Checkpoint
 from model.corpus.text import Corpus
@@ -92,32 +94,51 @@ def machines() -> list[Node]:
 
 
 def launch(
-    cohorts: Sequence[Cohort], corpus: Corpus, places: Places, checkpoints: Sequence[Checkpoint], watch: Watch
+    more: Callable[[], Sequence[tuple[Cohort, Checkpoint]]],
+    corpus: Corpus,
+    places: Places,
+    resources: dict[str, float],
+    watch: Watch,
 ) -> None:
-    """Train every cohort on the connected cluster, in order as places become free; returns early on Ctrl-C.
+    """Train the cohorts that `more` gives on the connected cluster, in order as places become free, and ask it again
+    when all have ended, until it gives none; returns early on Ctrl-C.
 
-    What `watch` raises ends the launch and is raised here. `checkpoints` says where the state of each cohort is kept;
-    a worker that does not find that folder on its machine keeps none.
-
-    A cohort takes one CPU and one thread, on 'cuda' a GPU or a share of one besides.
+    With each cohort comes where its state is kept; a worker that does not find that folder on its machine keeps none.
+    Each takes `resources` and one thread. `watch` hears of cohorts by their number in the order in which they were
+    given; what it raises ends the launch and is raised here.
     """
     os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"  # results hold objects, and the records are ours
     os.environ["RAY_AIR_NEW_OUTPUT"] = "0"  # its reporter prints even when verbose is 0
+    os.environ["TUNE_MAX_PENDING_TRIALS_PG"] = str(places.count)  # a searcher gets one, and places would wait for it
     from ray import tune
 
+    from sweeps.engine.topup import TopUp
     from sweeps.engine.trial import CohortTrainable, Recorder
 
     for name in ("ray.tune", "ray.train", "ray.data"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    members = [[Member(run.recipe, run.seed) for run in cohort] for cohort in cohorts]
-    trainable = tune.with_parameters(
-        CohortTrainable, cohorts=members, checkpoints=list(checkpoints), corpus=corpus, device=places.device
-    )
+    numbers = itertools.count()
+
+    def configurations() -> list[dict[str, Any]]:
+        return [
+            {
+                "cohort": next(numbers),
+                "members": tuple(Member(run.recipe, run.seed) for run in cohort),
+                "checkpoint": checkpoint,
+            }
+            for cohort, checkpoint in more()
+        ]
+
+    trainable = tune.with_parameters(CohortTrainable, corpus=corpus, device=places.device)
     with tempfile.TemporaryDirectory(prefix="seedbed-") as scratch:
         tuner = tune.Tuner(
-            tune.with_resources(trainable, places.resources(cohorts)),
-            param_space={"cohort": tune.grid_search(list(range(len(cohorts))))},
-            tune_config=tune.TuneConfig(reuse_actors=True),
+            tune.with_resources(trainable, resources),
+            tune_config=tune.TuneConfig(
+                search_alg=TopUp(configurations),
+                num_samples=-1,
+                reuse_actors=True,
+                trial_dirname_creator=lambda trial: trial.trial_id,  # else it is made of all that a member is
+            ),
             run_config=tune.RunConfig(
                 name="cohorts",
                 storage_path=scratch,

@@ -42,13 +42,17 @@ class Lineage:
         warn: Callable[[str], None],
     ) -> None:
         check_tracking_uri(tracking_uri)
-        self._uri, self._snapshot, self._recipes, self._records = tracking_uri, snapshot, recipes, records
-        self._source, self._warn = source, warn
-        self._planned = {run["run_id"]: (run["arm"], run["seed"]) for run in snapshot["runs"]}
+        self._uri, self._records, self._source, self._warn = tracking_uri, records, source, warn
+        self.plan(snapshot, recipes)
         self._trained_here: set[str] = set()
         self._connection: Connection | None = None
         self._retry_at, self._warned = 0.0, False
         self._reference: dict[str, Any] = {"uri": public_uri(tracking_uri), "runs": {}} | self._earlier()
+
+    def plan(self, snapshot: Mapping[str, Any], recipes: Mapping[str, Mapping[str, object]]) -> None:
+        """The study as it is asked from now on."""
+        self._snapshot, self._recipes = snapshot, recipes
+        self._planned = {run["run_id"]: run for run in snapshot["runs"]}
 
     @property
     def reference(self) -> dict[str, Any]:
@@ -77,8 +81,7 @@ class Lineage:
 
     def failed(self, run_id: str, reason: str) -> None:
         """Mark a run that crashed; the mark goes when the run succeeds later."""
-        arm, seed = self._planned[run_id]
-        self._attempt(lambda connection: connection.fail(run_id, arm, seed, reason))
+        self._attempt(lambda connection: connection.fail(self._planned[run_id], reason))
 
     def finish(self) -> None:
         """Put the report, verdict, finding and snapshot into the parent run, and end it."""
@@ -114,7 +117,7 @@ class Lineage:
         here = row["run_id"] in self._trained_here
         commit = row["commit"] if isinstance(row["commit"], str) else None  # pandas reads an absent one as NaN
         tags |= self._source_tags(commit) if here else _commit_tags(commit)
-        connection.log(row, curves, self._recipes.get(row["run_id"], {}), tags)
+        connection.log(self._planned[row["run_id"]], row, curves, self._recipes.get(row["run_id"], {}), tags)
 
     def _finish_parent(self, connection: Connection) -> None:
         folder, known = self._records.folder, connection.children

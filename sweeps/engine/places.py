@@ -39,7 +39,8 @@ class Places:
         return plan.cohorts(self.count, self.memory, MOST_MEMBERS[self.device], earlier)
 
     def resources(self, cohorts: Iterable[Cohort]) -> dict[str, float]:
-        """What Ray is to reserve for any of `cohorts`: the same for all, so that a worker can go on with another one.
+        """What Ray is to reserve for any of `cohorts`, which hold the largest that may ever be launched: the same for
+        all, so that a worker can go on with another one.
 
         On a CPU the memory too, else Ray would start workers that a machine shared with other programs cannot hold.
         """

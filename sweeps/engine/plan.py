@@ -1,9 +1,10 @@
 """What a study would run: every run with its identity, less those that are recorded already, and in which cohorts."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise, zip_longest
 
+from analysis.design import JUDGE, TUNE
 from model.corpus.text import Corpus
 from model.memory import memory
 from model.recipe import Recipe
@@ -17,12 +18,14 @@ GIB = 2**30
 
 @dataclass(frozen=True)
 class Run:
-    """One run of one arm."""
+    """One run of one arm: judged, or tried at a `point` of the study's grid. A judged run has the selected point."""
 
     run_id: str
     arm: str
     recipe: Recipe
     seed: int
+    stage: str = JUDGE
+    point: float | None = None
 
 
 Cohort = tuple[Run, ...]
@@ -30,11 +33,15 @@ Cohort = tuple[Run, ...]
 
 @dataclass(frozen=True)
 class Plan:
-    """Every run of `study` on `corpus`, seed by seed so that all arms advance together, and which are recorded."""
+    """The runs of `study` that are asked for, seed by seed so that all arms advance together, and which are recorded.
+
+    `selected` are the points of the grid that arms are judged at, once they are known.
+    """
 
     study: Study
     runs: tuple[Run, ...]
     recorded: frozenset[str]
+    selected: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def missing(self) -> tuple[Run, ...]:
@@ -95,16 +102,50 @@ def _even(runs: Sequence[Run], most: int) -> list[Cohort]:
 
 
 def make_plan(study: Study, corpus: Corpus, recorded: Iterable[str]) -> Plan:
-    """Raises StudyError when the arms do not share the vocabulary that the corpus was built with."""
+    """What is asked for before anything is known: the runs of the grid, without one all seeds of all arms, up to the
+    first look. Raises StudyError when the arms do not share the vocabulary that the corpus was built with."""
     for arm in study.arms:
         if arm.recipe.model.vocabulary != corpus.vocabulary.size:
             raise StudyError(
                 f"The arm {arm.name!r} has a vocabulary of {arm.recipe.model.vocabulary}, but the text was read with "
                 f"{corpus.vocabulary.size}; losses over different vocabularies cannot be compared."
             )
-    runs = tuple(
-        Run(run_id(arm.recipe, corpus.sha256, seed), arm.name, arm.recipe, seed)
-        for seed in study.seeds
-        for arm in study.arms
-    )
+    first = study.looks[0] if study.looks else len(study.seeds)
+    runs = tuning_runs(study, corpus) or judged_runs(study, corpus, {arm.name: first for arm in study.arms}, {})
     return Plan(study, runs, frozenset(recorded) & {run.run_id for run in runs})
+
+
+def tuning_runs(study: Study, corpus: Corpus) -> tuple[Run, ...]:
+    """Every arm at every point of the grid with every tuning seed; none without a grid."""
+    grid = study.tune
+    if grid is None:
+        return ()
+    return tuple(
+        Run(run_id(recipe, corpus.sha256, seed), arm.name, recipe, seed, TUNE, point)
+        for seed in grid.tuning_seeds
+        for point in grid.points
+        for arm in study.arms
+        for recipe in (grid.at(arm.recipe, point),)
+    )
+
+
+def judged_runs(
+    study: Study, corpus: Corpus, seeds: Mapping[str, int], selected: Mapping[str, float]
+) -> tuple[Run, ...]:
+    """The first `seeds` of the study's for each arm, at the points of the grid that were `selected`."""
+    recipes = {
+        arm.name: study.tune.at(arm.recipe, selected[arm.name]) if study.tune else arm.recipe for arm in study.arms
+    }
+    return tuple(
+        Run(run_id(recipes[arm], corpus.sha256, seed), arm, recipes[arm], seed, JUDGE, selected.get(arm))
+        for number, seed in enumerate(study.seeds)
+        for arm in recipes
+        if number < seeds[arm]
+    )
+
+
+def every_run(study: Study, corpus: Corpus) -> tuple[Run, ...]:
+    """All that can ever be asked for, judged runs at the first point of the grid: as many, and of the same programs."""
+    most = {arm.name: len(study.seeds) for arm in study.arms}
+    first = {arm.name: study.tune.points[0] for arm in study.arms} if study.tune else {}
+    return tuning_runs(study, corpus) + judged_runs(study, corpus, most, first)

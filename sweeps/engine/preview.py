@@ -2,7 +2,7 @@
 
 import heapq
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 import torch
@@ -18,6 +18,7 @@ from model.train import EVALUATIONS, training
 from sweeps.engine.places import Places, cohort_memory
 from sweeps.engine.plan import GIB, Cohort, Plan
 from sweeps.engine.precision import said
+from sweeps.engine.study import Study
 
 
 def show_plan(plan: Plan, places: Places, corpus: Corpus, console: Console) -> None:
@@ -35,6 +36,8 @@ def show_plan(plan: Plan, places: Places, corpus: Corpus, console: Console) -> N
         f"Precision: {said(study)}.",
         soft_wrap=True,
     )
+    for line in _further(study):
+        console.print(line, soft_wrap=True)
     console.print(_arms(plan))
     if not cohorts:
         console.print(f"All {len(plan.runs)} runs are recorded; the same command only writes the report again.")
@@ -48,6 +51,21 @@ def show_plan(plan: Plan, places: Places, corpus: Corpus, console: Console) -> N
         "compiled).",
         soft_wrap=True,
     )
+
+
+def _further(study: Study) -> Iterator[str]:
+    """What is asked for after the first round, as far as that is known."""
+    if grid := study.tune:
+        points = ", ".join(f"{point:g}" for point in grid.points)
+        yield (
+            f"Grid: {grid.key} at {points}, {grid.seeds} tuning seeds a point for every arm; then each arm is judged "
+            "at the point selected for it."
+        )
+    if study.looks:
+        yield (
+            f"Until decided: looks at {', '.join(map(str, study.looks))} seeds, so {len(study.arms) * study.looks[0]} "
+            f"to {len(study.arms) * study.looks[-1]} judged runs."
+        )
 
 
 def _timed(cohorts: Sequence[Cohort], corpus: Corpus, device: str) -> list[float]:

@@ -21,23 +21,26 @@ REFRESHES_PER_SECOND = 2
 class Progress:
     """Counts runs done, running and left, estimates the time left, and shows the running verdict.
 
-    `cohorts` are those that are launched, of which those in `resumed` go on from a state; updates are summed over
-    members. The estimate is elapsed time scaled by updates left over updates made since the start, so it needs no model
-    of the machine; what a resumed cohort has made when it is first heard of took none of that time.
+    `cohorts` are those that are launched, of which those numbered in `resumed` go on from a state; `add` takes those of
+    a further round. Updates are summed over members. The estimate is elapsed time scaled by updates left over updates
+    made since the start, so it needs no model of the machine; what a resumed cohort has made when it is first heard of
+    took none of that time.
     """
 
     def __init__(
         self,
         console: Console,
         plan: Plan,
-        cohorts: Sequence[Cohort],
+        cohorts: Sequence[Cohort] = (),
         resumed: Collection[int] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.console, self.plan, self.clock = console, plan, clock
-        self.members = [len(cohort) for cohort in cohorts]
-        self.sizes = [sum(run.recipe.budget.steps for run in cohort) for cohort in cohorts]
-        self.made, self.before, self.resumed = [0] * len(cohorts), [0] * len(cohorts), resumed
+        self.members: list[int] = []
+        self.sizes: list[int] = []
+        self.made: list[int] = []
+        self.before: list[int] = []
+        self.resumed: set[int] = set()
         self.done, self.failed = len(plan.recorded), 0
         self.begun: set[int] = set()
         self.ended: set[int] = set()
@@ -45,6 +48,16 @@ class Progress:
         self.started = clock()
         self.live = Live(console=console, auto_refresh=False, transient=True, get_renderable=self._table)
         self.drawn = -1.0
+        self.add(plan, cohorts, resumed)
+
+    def add(self, plan: Plan, cohorts: Sequence[Cohort], resumed: Collection[int] = ()) -> None:
+        """`cohorts` are launched besides, and `plan` is all that is asked for now."""
+        self.plan, self.done = plan, len(plan.recorded)
+        self.members += [len(cohort) for cohort in cohorts]
+        self.sizes += [sum(run.recipe.budget.steps for run in cohort) for cohort in cohorts]
+        self.made += [0] * len(cohorts)
+        self.before += [0] * len(cohorts)
+        self.resumed |= set(resumed)
 
     def __enter__(self) -> "Progress":
         if self.console.is_terminal:

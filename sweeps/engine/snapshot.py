@@ -4,6 +4,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from analysis.design import FIXED, JUDGE, OPEN, UNTIL_DECIDED
 from analysis.records import RecordError, Records
 from model import counting
 from model.corpus.baselines import uniform_loss, unigram_loss
@@ -13,12 +14,13 @@ from sweeps.engine.plan import Plan
 from sweeps.engine.source import CommitState
 from sweeps.engine.study import StudyError
 
-SNAPSHOT_FORMAT = 1
+SNAPSHOT_FORMAT = 2
+UNKNOWN = CommitState(None)
 
 
-def make_snapshot(plan: Plan, corpus: Corpus, command: str, source: CommitState) -> dict[str, Any]:
+def make_snapshot(plan: Plan, corpus: Corpus, command: str = "", source: CommitState = UNKNOWN) -> dict[str, Any]:
     """Everything of a study that its records do not hold."""
-    study = plan.study
+    study, looks = plan.study, list(plan.study.looks)
     texts = [recipe_text(arm.recipe) for arm in study.arms]
     shared = functools.reduce(lambda a, b: dict(a.items() & b.items()), texts)
     return {
@@ -38,11 +40,21 @@ def make_snapshot(plan: Plan, corpus: Corpus, command: str, source: CommitState)
                 "parameters": counting.parameters(arm.recipe.model).total,
                 "replicate": study.is_replicate(arm),
                 "differences": study.differences(arm),
+                "selected": plan.selected.get(arm.name),
             }
             for arm in study.arms
         ],
         "seeds": list(study.seeds),
-        "runs": [{"run_id": run.run_id, "arm": run.arm, "seed": run.seed} for run in plan.runs],
+        "design": {"kind": UNTIL_DECIDED if looks else FIXED, "looks": looks or [len(study.seeds)]},
+        "tuning": study.tune
+        and {"key": study.tune.key, "points": list(study.tune.points), "seeds": list(study.tune.tuning_seeds)},
+        "paired": True,
+        "target": None,
+        "judged": None,
+        "runs": [
+            {"run_id": run.run_id, "arm": run.arm, "seed": run.seed, "stage": run.stage, "point": run.point}
+            for run in plan.runs
+        ],
         "varies": list(study.varies),
         "equal": dict(study.equal),
         "held_equal": dict(sorted(shared.items())),
@@ -67,20 +79,41 @@ def make_snapshot(plan: Plan, corpus: Corpus, command: str, source: CommitState)
     }
 
 
+def opened(records: Records, snapshot: Mapping[str, Any]) -> dict[str, Any]:
+    """The design of `snapshot`, a study that is asked with a fixed number of seeds: open when its records were already
+    judged with other seeds, as one look more.
+
+    A number of seeds that is raised after a verdict was seen is chosen by the data, which a t test does not allow for.
+    """
+    design: dict[str, Any] = snapshot["design"]
+    before = _asked_before(records)
+    if before is None or design["kind"] != FIXED:
+        return design
+    judged = {run["run_id"] for run in before["runs"] if run["stage"] == JUDGE}
+    seen = before["design"]["looks"] if judged and judged <= set(records.recorded()) else []
+    if before["design"]["kind"] == OPEN:
+        seen = before["design"]["looks"]
+    looks = sorted({look for look in seen if look <= len(snapshot["seeds"])} | set(design["looks"]))
+    changed = before["design"]["kind"] == OPEN or (seen and before["seeds"] != snapshot["seeds"])
+    return {"kind": OPEN, "looks": looks} if changed else design
+
+
 def refuse_another_question(records: Records, snapshot: Mapping[str, Any]) -> None:
-    """Raise StudyError when runs of this plan are recorded that were asked for with another margin or baseline: both
-    are fixed before there are data, and a verdict by a margin that was chosen afterwards has no error rate.
+    """Raise StudyError when runs of this plan are recorded that were asked for with another margin, baseline, grid or
+    looks: they are fixed before there are data, and a verdict by a margin that was chosen afterwards has no error rate.
 
     A baseline is its runs: it may be renamed.
     """
     planned = {run["run_id"] for run in snapshot["runs"]}
-    if not planned & set(records.recorded()):
+    before = _asked_before(records)
+    if before is None or not planned & set(records.recorded()):
         return
-    try:
-        before = records.snapshot()
-    except RecordError:
-        return  # lost or damaged: nothing is known of what was asked, and it is written anew
     changed = []
+    kinds = [one["design"]["kind"] for one in (before, snapshot)]
+    if UNTIL_DECIDED in kinds and before["design"] != snapshot["design"]:
+        changed.append(f"{_seeds_asked(before)}, and now it is {_seeds_asked(snapshot)}")
+    if before["tuning"] != snapshot["tuning"]:
+        changed.append("another grid to tune on")
     if before["margin"] != snapshot["margin"]:
         changed.append(f"a margin of {before['margin']:g}, and now it is {snapshot['margin']:g}")
     if not _baseline_runs(before) & _baseline_runs(snapshot) and _baseline_runs(before) & planned:
@@ -90,6 +123,25 @@ def refuse_another_question(records: Records, snapshot: Mapping[str, Any]) -> No
             f"The runs in {records.folder} were asked for with {'; and with '.join(changed)}. That is fixed before "
             "there are data: ask the new question under another name, or in another folder with --results."
         )
+
+
+def _asked_before(records: Records) -> dict[str, Any] | None:
+    """The study as its folder says it was last asked; None where nothing can be known of that."""
+    try:
+        before = records.snapshot()
+    except RecordError:
+        return None  # there is none, or it is lost or damaged, and it is written anew
+    if before["format"] == SNAPSHOT_FORMAT:
+        return before
+    runs = [{"stage": JUDGE, "point": None} | run for run in before["runs"]]
+    return before | {"runs": runs, "tuning": None, "design": {"kind": FIXED, "looks": [len(before["seeds"])]}}
+
+
+def _seeds_asked(snapshot: Mapping[str, Any]) -> str:
+    looks = snapshot["design"]["looks"]
+    if snapshot["design"]["kind"] == UNTIL_DECIDED:
+        return f"seeds until decided, at most {looks[-1]}"
+    return f"{looks[-1]} seeds"
 
 
 def _baseline_runs(snapshot: Mapping[str, Any]) -> set[str]:

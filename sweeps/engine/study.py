@@ -12,9 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from analysis.sequential import looks_up_to
+from analysis.verdict import FEWEST_SEEDS
 from model import counting
 from model.recipe import Budget, Precision, Recipe
 from sweeps.engine.fingerprint import recipe_text
+from sweeps.engine.grid import FEWEST_TUNING_SEEDS, FIRST_TUNING_SEED, Grid
 
 QUANTITIES = {
     "parameters": lambda recipe: counting.parameters(recipe.model).total,
@@ -46,6 +49,9 @@ class Study:
     difference is refused. `equal` gives quantities that must agree over the arms, with the tolerance as a share of the
     baseline's. `margin` is the smallest difference of the held-out loss that matters, in nats per token, fixed before
     any data; a study without one is refused.
+
+    With a grid in `tune` every arm is first tuned on it, and then judged on `seeds` at the point selected for it. With
+    `looks`, numbers of seeds, seeds are added from look to look until an arm is decided; the last look has all `seeds`.
     """
 
     name: str
@@ -58,6 +64,8 @@ class Study:
     equal: tuple[tuple[str, float], ...] = (("tokens", 0.0),)
     seeds: tuple[int, ...] = tuple(range(10))
     not_controlled: tuple[str, ...] = ()
+    tune: Grid | None = None
+    looks: tuple[int, ...] = ()
     rehearsal: bool = False
 
     def __post_init__(self) -> None:
@@ -65,7 +73,9 @@ class Study:
         self._check_seeds()
         self._check_arms()
         self._check_differences()
+        self._check_grid()
         self._check_equal()
+        assert not self.looks or (*sorted(set(self.looks)), len(self.seeds)) == (*self.looks, self.looks[-1])
 
     def arm(self, name: str) -> Arm:
         """The arm called `name`; an unknown name is a StudyError that suggests the nearest."""
@@ -102,6 +112,12 @@ class Study:
         changed = self._map_recipes(lambda r: dataclasses.replace(r, budget=Budget(steps, r.budget.batch)))
         return changed._named(f"{steps}-steps") if changed != self else self
 
+    def until_decided(self, most: int) -> "Study":
+        """The same study with seeds added at declared looks until each arm is decided, at most `most` of them."""
+        if not FEWEST_SEEDS <= most <= MOST_SEEDS:
+            raise StudyError(f"--max-seeds is {FEWEST_SEEDS} at least and {MOST_SEEDS:,} at most, but it is {most:,}.")
+        return self.replace(seeds=tuple(range(most)), looks=looks_up_to(most))
+
     def with_text(self, name: str | None, vocabulary: int | None) -> "Study":
         """The same study on the text `name` or with another vocabulary, under a name of its own."""
         study = self if name is None else self._named(re.sub(r"\W+", "-", name))
@@ -134,7 +150,8 @@ class Study:
             return dataclasses.replace(recipe, optimizer=optimizer, budget=budget)
 
         rehearsal = self._map_recipes(shorter)._named("quick")
-        return rehearsal.replace(seeds=self.seeds[:REHEARSAL_SEEDS], rehearsal=True)
+        grid = self.tune and dataclasses.replace(self.tune, seeds=FEWEST_TUNING_SEEDS)
+        return rehearsal.replace(seeds=self.seeds[:REHEARSAL_SEEDS], tune=grid, rehearsal=True)
 
     def _named(self, addition: str) -> "Study":
         return self.replace(name=f"{self.name}-{addition}")
@@ -188,16 +205,38 @@ class Study:
                     f"The arms {twin!r} and {arm.name!r} have the same recipe, so they would be the same runs."
                 )
 
+    def _check_grid(self) -> None:
+        if self.tune is None:
+            return
+        own = [arm.name for arm in self.arms if self.tune.key in self.differences(arm)]
+        if own:
+            raise StudyError(
+                f"The arms {', '.join(own)} set {self.tune.key} to a value of their own, and the grid sets it for all; "
+                "let arms differ in it, or tune it."
+            )
+        if max(self.seeds) >= FIRST_TUNING_SEED:
+            raise StudyError(
+                f"The seed {max(self.seeds)} may serve to tune, for those are the seeds from {FIRST_TUNING_SEED} up; "
+                "judge on smaller ones."
+            )
+
+    def _recipes(self) -> list[tuple[str, Recipe]]:
+        """Every recipe that may be trained, with what it is called."""
+        if self.tune is None:
+            return [(arm.name, arm.recipe) for arm in self.arms]
+        points = self.tune.points
+        return [(f"{arm.name} at {point:g}", self.tune.at(arm.recipe, point)) for arm in self.arms for point in points]
+
     def _check_equal(self) -> None:
-        base = self.arm(self.baseline).recipe
+        recipes = self._recipes()
         for quantity, tolerance in self.equal:
             if quantity not in QUANTITIES:
                 raise StudyError(f"{quantity!r} cannot be held equal; choose from {', '.join(QUANTITIES)}.")
-            wanted = QUANTITIES[quantity](base)
+            wanted = QUANTITIES[quantity](self.arm(self.baseline).recipe)
             unequal = [
-                f"{arm.name} has {value:,}"
-                for arm in self.arms
-                if abs((value := QUANTITIES[quantity](arm.recipe)) - wanted) > tolerance * wanted
+                f"{name} has {value:,}"
+                for name, recipe in recipes
+                if abs((value := QUANTITIES[quantity](recipe)) - wanted) > tolerance * wanted
             ]
             if unequal:
                 raise StudyError(

@@ -144,8 +144,9 @@ class Connection:
 
         self.client.log_batch(mlflow_id, tags=[RunTag(k, _text(v, "tag")) for k, v in tags.items()], synchronous=True)
 
-    def child(self, run_id: str, arm: str, seed: int, start_ms: int | None) -> _Child:
-        """The child of `run_id`, made when there is none."""
+    def child(self, planned: Mapping[str, Any], start_ms: int | None) -> _Child:
+        """The child of a planned run (run_id, arm, seed, stage, point), made when there is none."""
+        run_id, arm, seed, point = planned["run_id"], planned["arm"], planned["seed"], planned["point"]
         if run_id not in self.children:
             tags = {
                 "mlflow.parentRunId": self.parent,
@@ -153,14 +154,17 @@ class Connection:
                 "seedbed.study": self.study,
                 "seedbed.arm": _text(arm, "tag"),
                 "seedbed.seed": str(seed),
+                "seedbed.stage": planned["stage"],
             }
-            name = f"{arm} seed {seed}"
+            tags |= {} if point is None else {"seedbed.point": f"{point:g}"}
+            name = f"{arm} seed {seed}" if point is None else f"{arm} at {point:g} seed {seed}"
             made = self.client.create_run(self.experiment_id, start_time=start_ms, tags=tags, run_name=name)
             self.children[run_id] = _Child(made.info.run_id)
         return self.children[run_id]
 
     def log(
         self,
+        planned: Mapping[str, Any],
         row: Mapping[str, Any],
         curves: Iterable[Mapping[str, Any]],
         recipe: Mapping[str, object],
@@ -171,7 +175,8 @@ class Connection:
 
         # One time for all points, from the record: MLflow drops a point that it has only when its time is equal too.
         end = int(row["finished"].timestamp() * 1000)
-        child = self.child(row["run_id"], row["arm"], row["seed"], end - int(row["seconds"] * 1000))
+        together = row["cohort"] if row["cohort"] == row["cohort"] and row["cohort"] else 1  # null in old records
+        child = self.child(planned, end - int(row["seconds"] * together * 1000))
         values = {f"final_{name}": row[name] for name in FINAL_METRICS} | {name: row[name] for name in _SIZES}
         metrics = [Metric(k, float(v), end, int(row["steps"])) for k, v in values.items() if math.isfinite(v)]
         metrics += [Metric(p["name"], _finite_or_nan(p["value"]), end, int(p["step"])) for p in curves]
@@ -183,8 +188,8 @@ class Connection:
         self.client.set_terminated(child.mlflow_id, "FINISHED", end)
         child.finished, child.explained = True, False
 
-    def fail(self, run_id: str, arm: str, seed: int, reason: str) -> None:
-        child = self.child(run_id, arm, seed, None)
+    def fail(self, planned: Mapping[str, Any], reason: str) -> None:
+        child = self.child(planned, None)
         self.tag(child.mlflow_id, {"seedbed.status": "crashed", "seedbed.reason": reason})
         self.client.set_terminated(child.mlflow_id, "FAILED")
         child.finished, child.explained = False, True

@@ -13,7 +13,6 @@ from ray import tune
 
 from model.checkpoint import Checkpoint
 from model.corpus.text import Corpus
-from model.recipe import Member
 from model.train import Progress, Result, train
 from sweeps.engine.watch import Watch
 
@@ -22,28 +21,21 @@ REPORT_SECONDS = 1.0  # between two reports of how far a cohort is
 
 
 class CohortTrainable(tune.Trainable):
-    """Trains the members of cohort ``config["cohort"]`` in lockstep; the actor goes on to the next cohort by itself.
+    """Trains ``config["members"]`` in lockstep, their state kept at ``config["checkpoint"]``, and then the next ones.
 
     A thread trains while ``step`` only looks how far it is: Tune takes about 0.4 s from one step to the next, and
     training inside the steps, half a second each, left the worker idle for 44 % of the time.
     """
 
-    def setup(
-        self,
-        config: dict[str, Any],
-        cohorts: list[list[Member]],
-        checkpoints: list[Checkpoint],
-        corpus: Corpus,
-        device: str,
-    ) -> None:
-        self.cohorts, self.checkpoints, self.corpus, self.device = cohorts, checkpoints, corpus, device
+    def setup(self, config: dict[str, Any], corpus: Corpus, device: str) -> None:
+        self.corpus, self.device = corpus, device
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         self.steps_done = 0
         self.outcome: Future[list[Result]] = Future()
         # A daemon: a worker whose driver was killed ends at once, and does not train on for nobody.
-        Thread(target=self._train, args=(new_config["cohort"], self.outcome), daemon=True).start()
+        Thread(target=self._train, args=(new_config, self.outcome), daemon=True).start()
         return True
 
     def step(self) -> dict[str, Any]:
@@ -52,11 +44,11 @@ class CohortTrainable(tune.Trainable):
         except TimeoutError:
             return {"done": False, "steps": self.steps_done}
 
-    def _train(self, cohort: int, outcome: Future[list[Result]]) -> None:
+    def _train(self, config: dict[str, Any], outcome: Future[list[Result]]) -> None:
         torch.set_num_threads(THREADS)  # here, for OpenMP counts threads by the thread that asks
-        checkpoint = within_reach(self.checkpoints[cohort])
+        checkpoint = within_reach(config["checkpoint"])
         try:
-            outcome.set_result(train(self.cohorts[cohort], self.corpus, self.device, self._note, checkpoint))
+            outcome.set_result(train(config["members"], self.corpus, self.device, self._note, checkpoint))
         except BaseException as error:  # whatever it is, it is the trial's to raise
             outcome.set_exception(error)
 

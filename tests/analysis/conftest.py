@@ -12,7 +12,7 @@ import pytest
 from analysis.records import COMPLETED, DIVERGED, RUNS
 
 _SNAPSHOT: dict[str, Any] = {
-    "format": 1,
+    "format": 2,
     "study": "ffn_ratio",
     "question": "Does the split of a fixed parameter budget between width and feed-forward matter?",
     "metric": "val_loss",
@@ -22,13 +22,21 @@ _SNAPSHOT: dict[str, Any] = {
     "margin_reason": "Half of what doubling the training time gains.",
     "baseline": "128x256",
     "arms": [
-        {"name": "128x256", "note": "the default", "parameters": 689_920, "replicate": False, "differences": {}},
+        {
+            "name": "128x256",
+            "note": "the default",
+            "parameters": 689_920,
+            "replicate": False,
+            "differences": {},
+            "selected": None,
+        },
         {
             "name": "96x552",
             "note": "narrow, wide feed-forward",
             "parameters": 697_056,
             "replicate": False,
             "differences": {"model.d_model": "96", "model.d_ff": "552"},
+            "selected": None,
         },
         {
             "name": "112x392",
@@ -36,9 +44,15 @@ _SNAPSHOT: dict[str, Any] = {
             "parameters": 697_536,
             "replicate": False,
             "differences": {"model.d_model": "112", "model.d_ff": "392"},
+            "selected": None,
         },
     ],
     "seeds": list(range(10)),
+    "design": {"kind": "fixed", "looks": [10]},
+    "tuning": None,
+    "paired": True,
+    "target": None,
+    "judged": None,
     "varies": ["model.d_model", "model.d_ff"],
     "equal": {"parameters": 0.02},
     "held_equal": {"budget.steps": "1200", "budget.batch": "32", "optimizer.lr": "0.003"},
@@ -71,7 +85,7 @@ def snapshot() -> dict[str, Any]:
     """A fresh snapshot of three arms and ten seeds; a test may change it."""
     made = copy.deepcopy(_SNAPSHOT)
     made["runs"] = [
-        {"run_id": run_id(arm["name"], seed), "arm": arm["name"], "seed": seed}
+        {"run_id": run_id(arm["name"], seed), "arm": arm["name"], "seed": seed, "stage": "judge", "point": None}
         for seed in made["seeds"]
         for arm in made["arms"]
     ]
@@ -95,7 +109,7 @@ def _make_runs(
 ) -> pd.DataFrame:
     """Runs of the arms in `means` with normal losses of `sd`, correlation `rho` between arms of a seed.
 
-    Runs in `diverged` (arm, seed) get no loss. In the RUNS schema, as `Records.runs` returns it.
+    Runs in `diverged` (arm, seed) get no loss. In the RUNS schema with stage and point, as of `Records.planned`.
     """
     seeds = snapshot["seeds"] if seeds is None else seeds
     parameters = {arm["name"]: arm["parameters"] for arm in snapshot["arms"]}
@@ -105,7 +119,7 @@ def _make_runs(
         for arm, mean in means.items():
             noise = rho**0.5 * shared + (1 - rho) ** 0.5 * rng.normal()
             rows.append(_row(snapshot, arm, seed, mean + sd * noise, rng, parameters[arm], (arm, seed) in diverged))
-    frame = pa.Table.from_pylist(rows, schema=RUNS).to_pandas()
+    frame = pa.Table.from_pylist(rows, schema=RUNS).to_pandas().assign(stage="judge", point=float("nan"))
     return frame.sort_values(["arm", "seed"], ignore_index=True)
 
 

@@ -1,5 +1,6 @@
 """Figures: the data really are in them, the same data give the same bytes, and nothing touches pyplot's state."""
 
+import dataclasses
 import warnings
 from collections.abc import Callable
 from itertools import pairwise
@@ -12,9 +13,13 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from analysis import figures
+from analysis import drawing, figures, lines
 from analysis.compare import Analysis, analyse
+from analysis.drawing import svg
+from analysis.intervals import Interval
 from analysis.records import CURVES
+from analysis.sequential import Look
+from analysis.tuning import ArmTuning, PointSummary, Tuning
 
 MEANS = {"128x256": 4.15, "96x552": 4.10, "112x392": 4.155}
 
@@ -47,17 +52,15 @@ def all_figures(runs: pd.DataFrame, analysis: Analysis, curves: pd.DataFrame) ->
     return {
         "forest": figures.forest(analysis.comparisons, 0.02, "difference"),
         "seeds": figures.seed_dots(runs, analysis.arms, "loss"),
-        "curves": figures.learning_curves(curves, arms, {"uniform": 7.09, "unigram": 5.51}, "nats"),
+        "curves": lines.learning_curves(curves, arms, {"uniform": 7.09, "unigram": 5.51}, "nats"),
         "noise": figures.measurement_noise(runs, arms, "distance"),
+        "response": lines.response(*grid_of(runs), "loss"),
     }
 
 
 def test_same_data_same_bytes_and_no_trace_of_the_day(runs: pd.DataFrame, analysis: Analysis) -> None:
     first, again = (
-        {
-            name: figures.svg(f, name, "what it shows")
-            for name, f in all_figures(runs, analysis, curves_of(runs)).items()
-        }
+        {name: svg(f, name, "what it shows") for name, f in all_figures(runs, analysis, curves_of(runs)).items()}
         for _ in range(2)
     )
     assert first == again
@@ -69,14 +72,14 @@ def test_same_data_same_bytes_and_no_trace_of_the_day(runs: pd.DataFrame, analys
 def test_style_and_pyplot_are_left_alone(runs: pd.DataFrame, analysis: Analysis) -> None:
     before = dict(mpl.rcParams)
     for name, figure in all_figures(runs, analysis, curves_of(runs)).items():
-        figures.svg(figure, name, "")
+        svg(figure, name, "")
     assert dict(mpl.rcParams) == before
     assert plt.get_fignums() == []
 
 
 def test_ids_of_two_figures_do_not_meet(runs: pd.DataFrame, analysis: Analysis) -> None:
     figure = figures.forest(analysis.comparisons, 0.02, "difference")
-    one, other = figures.svg(figure, "one", ""), figures.svg(figure, "other", "")
+    one, other = svg(figure, "one", ""), svg(figure, "other", "")
     assert one.replace("one-", "other-") == other
     assert all(part.startswith("one-") for part in one.split(' id="')[1:])
 
@@ -94,7 +97,7 @@ def test_forest_draws_the_intervals_of_the_analysis(analysis: Analysis) -> None:
 
 def test_every_completed_run_is_a_mark_at_its_loss(runs: pd.DataFrame, analysis: Analysis) -> None:
     axes = figures.seed_dots(runs, analysis.arms, "loss").axes[0]
-    marks = [line for line in axes.lines if line.get_marker() in set(figures.MARKERS)]
+    marks = [line for line in axes.lines if line.get_marker() in set(drawing.MARKERS)]
     drawn = sorted(loss for line in marks for loss in line.get_xdata())
     assert drawn == sorted(runs["val_loss"].dropna())
     assert "1 diverged" in axes.get_yticklabels()[1].get_text()
@@ -117,13 +120,13 @@ def test_curve_is_the_mean_over_seeds_and_reaches_the_last_step(runs: pd.DataFra
 
 
 def test_long_curves_are_thinned_and_keep_their_end(runs: pd.DataFrame) -> None:
-    table = figures._over_seeds(curves_of(runs, steps=50_000), "128x256", "val_loss", 0)
+    table = lines._over_seeds(curves_of(runs, steps=50_000), "128x256", "val_loss", 0)
     assert len(table) <= 200
     assert table.index[-1] == 50_000
 
 
 def test_neighbouring_arms_differ_without_colour() -> None:
-    looks = figures.looks(12)
+    looks = drawing.appearances(12)
     for one, other in pairwise(looks):
         assert one["marker"] != other["marker"]
         assert one["line"] != other["line"]
@@ -133,12 +136,113 @@ def test_nothing_recorded_still_draws(snapshot: dict[str, Any], runs: pd.DataFra
     none = runs.iloc[:0]
     drawn = all_figures(none, analyse(none, snapshot), CURVES.empty_table().to_pandas())
     for name, figure in drawn.items():
-        assert figures.svg(figure, name, "").endswith("</svg>\n")
+        assert svg(figure, name, "").endswith("</svg>\n")
 
 
 def test_names_are_text_whatever_is_in_them(analysis: Analysis) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        text = figures.svg(figures.forest(analysis.comparisons, 0.02, "唐诗 $x$ <b>"), "forest", 'a "b" <c>')
+        text = svg(figures.forest(analysis.comparisons, 0.02, "唐诗 $x$ <b>"), "forest", 'a "b" <c>')
     assert "唐诗 $x$ &lt;b&gt;" in text
     assert 'aria-label="a &quot;b&quot; &lt;c>"' in text
+
+
+def looked_at(analysis: Analysis, ends: list[tuple[float, float]]) -> Any:
+    """The first comparison with a look for each interval in `ends`, which is the 95 % one."""
+    looks = tuple(
+        Look(
+            seeds,
+            seeds,
+            sum(e) / 2 if np.isfinite(e).all() else 0.0,
+            Interval(*e, 0.95),
+            Interval(*e, 0.9),
+            0.5,
+            0.5,
+            0.01,
+        )
+        for seeds, e in zip((3, 5, 8), ends, strict=True)
+    )
+    return dataclasses.replace(analysis.comparisons[0], looks=looks)
+
+
+def test_a_look_is_a_row_and_what_runs_out_of_view_an_arrow(analysis: Analysis) -> None:
+    comparison = looked_at(analysis, [(-np.inf, np.inf), (-0.3, 0.02), (-0.05, -0.01)])
+    axes = figures.forest_of_looks(comparison, 0.02, "difference").axes[0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "3 seeds",
+        "5 seeds",
+        f"8 seeds\n({comparison.verdict})",
+    ]
+    arrows = sorted((line.get_ydata()[0], line.get_marker()) for line in axes.lines if line.get_marker() in "<>")
+    assert arrows == [(0, "<"), (0, ">"), (1, "<")]
+    assert axes.get_xlim()[1] < 0.3
+    assert (-0.05, -0.01) in [tuple(line.get_xdata()) for line in axes.lines]
+
+
+def test_without_a_margin_there_is_no_band(analysis: Analysis) -> None:
+    def titles(margin: float | None) -> str:
+        return figures.forest(analysis.comparisons, margin, "difference").axes[0].get_title()
+
+    assert (titles(None), titles(0.02)) == ("", "margin ±0.02")
+
+
+def test_the_target_is_a_line(runs: pd.DataFrame, analysis: Analysis) -> None:
+    axes = figures.seed_dots(runs, analysis.arms, "loss", joined=False, target=4.12).axes[0]
+    assert [4.12, 4.12] in [list(line.get_xdata()) for line in axes.lines]
+
+
+def test_of_very_many_seeds_the_extremes_are_drawn(runs: pd.DataFrame, analysis: Analysis) -> None:
+    losses = pd.Series(np.random.default_rng(0).normal(size=10_000))
+    drawn = figures._spread_out(losses)
+    assert len(drawn) == figures.MOST_DOTS
+    assert (drawn[0], drawn[-1]) == (losses.min(), losses.max())
+
+
+POINTS = (3e-4, 1e-3, 3e-3)
+
+
+def grid_of(runs: pd.DataFrame) -> tuple[pd.DataFrame, Tuning]:
+    """The runs as tuning runs at each point, and a grid that says so; 96x552 diverged twice at the highest point."""
+    tuned = pd.concat([runs.assign(stage="tune", point=point) for point in POINTS])
+    arms = tuple(
+        ArmTuning(
+            arm,
+            tuple(
+                PointSummary(p, 9, m, 0.02, 2 * (p == 3e-3 and arm == "96x552"))
+                for p, m in zip(POINTS, (4.3, mean, 4.5), strict=True)
+            ),
+            1e-3,
+            False,
+        )
+        for arm, mean in MEANS.items()
+    )
+    return tuned, Tuning("optimizer.learning_rate", POINTS, 10, arms, ())
+
+
+def test_the_response_shows_every_run_the_means_the_selected_and_the_diverged(runs: pd.DataFrame) -> None:
+    tuned, tuning = grid_of(runs)
+    axes = lines.response(tuned, tuning, "loss").axes[0]
+    assert axes.get_xscale() == "log"
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0.0003", "0.001", "0.003"]
+    marks = [
+        line for line in axes.lines if line.get_linestyle() == "None" and line.get_marker() in set(drawing.MARKERS)
+    ]
+    drawn = sorted(loss for line in marks for loss in line.get_ydata() if len(line.get_xdata()) > 1)
+    assert drawn == sorted(tuned["val_loss"].dropna())
+    means = {line.get_label(): list(line.get_ydata()) for line in axes.lines if line.get_label() in MEANS}
+    assert means == {arm: [4.3, mean, 4.5] for arm, mean in MEANS.items()}
+    rings = [line for line in axes.lines if line.get_markersize() == 14]
+    assert [(line.get_xdata()[0], line.get_ydata()[0]) for line in rings] == [(1e-3, mean) for mean in MEANS.values()]
+    (cross,) = [line for line in axes.lines if line.get_marker() == "x"]
+    assert list(cross.get_xdata()) == [3e-3]
+    assert "2 of 11" in [text.get_text() for text in axes.texts]
+
+
+def test_a_grid_with_zero_has_a_plain_axis_and_many_points_few_names(runs: pd.DataFrame) -> None:
+    points = tuple(0.1 * i for i in range(8))
+    arm = ArmTuning("128x256", tuple(PointSummary(p, 0, np.nan, np.nan, 3) for p in points), None, True)
+    figure = lines.response(runs.iloc[:0].assign(point=0.1), Tuning("dropout", points, 3, (arm,), ()), "loss")
+    assert figure.axes[0].get_xscale() == "linear"
+    named = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert named[:3] == ["0", "", "0.2"]
+    assert svg(figure, "response", "").endswith("</svg>\n")

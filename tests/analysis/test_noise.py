@@ -24,7 +24,11 @@ def floor_study(snapshot):
         arm("init", streams__order="Fixed", streams__order__offset="absent", streams__order__value="0"),
         arm("order", streams__init="Fixed", streams__init__offset="absent", streams__init__value="0"),
     ]
-    plan = [{"run_id": f"{seed}{a['name']}", "arm": a["name"], "seed": seed} for seed in range(20) for a in arms]
+    plan = [
+        {"run_id": f"{seed}{a['name']}", "arm": a["name"], "seed": seed, "stage": "judge", "point": None}
+        for seed in range(20)
+        for a in arms
+    ]
     return snapshot | {"baseline": "both", "arms": arms, "seeds": list(range(20)), "runs": plan}
 
 

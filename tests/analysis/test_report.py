@@ -17,9 +17,12 @@ import pytest
 from rich.console import Console
 
 from analysis.compare import analyse
-from analysis.material import REHEARSAL, Material
+from analysis.judged import Asked, judge
+from analysis.material import MOST_LISTED, MOST_SHOWN, REHEARSAL, Material
+from analysis.methods import INFLATED
+from analysis.reading import Reading
 from analysis.records import RUNS, RecordError, Records
-from analysis.report import main, write_report
+from analysis.report import main, write, write_report
 from analysis.terminal import terminal_table
 
 MEANS = {"128x256": 4.15, "96x552": 4.10, "112x392": 4.155}
@@ -62,6 +65,12 @@ class Page(HTMLParser):
         self.words += data.split()
 
 
+def as_recorded(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows as a sweep records them, without what only the plan knows."""
+    rows = frame.drop(columns=["stage", "point"]).to_dict("records")
+    return [{key: None if pd.isna(value) else value for key, value in row.items()} for row in rows]
+
+
 @pytest.fixture
 def study(tmp_path: Path, snapshot: dict[str, Any], make_runs: Callable[..., pd.DataFrame]) -> Study:
     """Writes a study's folder through Records, curves included."""
@@ -71,7 +80,7 @@ def study(tmp_path: Path, snapshot: dict[str, Any], make_runs: Callable[..., pd.
         records = Records(tmp_path / snapshot["study"])
         records.write_snapshot(snapshot)
         frame = make_runs(snapshot, MEANS, 0.02, np.random.default_rng(3), seeds=seeds, diverged=diverged)
-        rows = [{key: None if pd.isna(v) else v for key, v in row.items()} for row in frame.to_dict("records")]
+        rows = as_recorded(frame)
         curves = [
             {key: row[key] for key in ("run_id", "arm", "seed")}
             | {"step": step, "name": name, "value": 7.0 - step / 600}
@@ -130,7 +139,7 @@ def test_the_same_folder_gives_the_same_bytes(study: Study) -> None:
     folder = study(diverged=[("96x552", 2)])
     first = {path.name: path.read_bytes() for path in [write_report(folder), *folder.glob("*.*")]}
     write_report(folder)
-    assert set(first) == {"report.html", "verdict.json", "finding.md", "study.json"}
+    assert set(first) == {"report.html", "verdict.json", "finding.md", "runs.csv", "study.json"}
     assert first == {path.name: path.read_bytes() for path in folder.glob("*.*")}
 
 
@@ -138,7 +147,7 @@ def test_verdict_json_is_the_analysis(study: Study, snapshot: dict[str, Any]) ->
     folder = study()
     write_report(folder)
     verdict = json.loads((folder / "verdict.json").read_text(encoding="utf-8"))
-    analysis = analyse(Records(folder).runs(), snapshot)
+    analysis = analyse(Records(folder).planned(snapshot)[0], snapshot)
     assert {key: verdict[key] for key in ("study", "margin", "unit", "rehearsal")} == {
         "study": "ffn_ratio",
         "margin": 0.02,
@@ -146,6 +155,7 @@ def test_verdict_json_is_the_analysis(study: Study, snapshot: dict[str, Any]) ->
         "rehearsal": False,
     }
     assert verdict["alarms"] == []
+    assert [point["answer"] for point in verdict["checklist"]] == [p.answer for p in Material.read(folder).checklist]
     for said, made in zip(verdict["comparisons"], analysis.comparisons, strict=True):
         assert (said["arm"], said["baseline"], said["verdict"], said["n"]) == (
             made.arm,
@@ -232,7 +242,7 @@ def test_a_folder_alone_is_enough(study: Study) -> None:
 def test_a_folder_that_cannot_be_used_is_refused_in_words(
     broken: str, study: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = study(seeds=[0], **({"format": 2} if broken == "format" else {}))
+    folder = study(seeds=[0], **({"format": 1} if broken == "format" else {}))
     if broken == "absent":
         folder = tmp_path / "nowhere"
     elif broken == "file":
@@ -312,3 +322,194 @@ def test_the_cost_begins_with_the_first_cohort(study: Study, snapshot: dict[str,
     table = [row | {"seconds": 30.0} for row in pq.read_table(part).to_pylist()]
     pq.write_table(pa.Table.from_pylist(table, schema=RUNS), part)
     assert "6 runs, 3 min of computing, within 2 min from 2024-12-31 23:57 to" in Material.read(folder).cost
+
+
+def test_the_raw_table_has_a_line_for_every_planned_run(study: Study) -> None:
+    folder = study(seeds=[0, 1, 2, 3], diverged=[("96x552", 2)])
+    write_report(folder)
+    table = pd.read_csv(folder / "runs.csv", dtype={"run_id": str})
+    assert list(table.columns[:7]) == ["arm", "seed", "stage", "point", "status", "val_loss", "run_id"]
+    runs = Records(folder).runs().set_index("run_id")
+    assert len(table) == 30
+    assert (table["status"] == "missing").sum() == 18
+    for row in table[table["status"] != "missing"].itertuples():
+        assert (row.arm, row.seed, row.status) == tuple(runs.loc[row.run_id, ["arm", "seed", "status"]])
+        assert row.val_loss == runs.loc[row.run_id, "val_loss"] or row.status == "diverged"
+    text = (folder / "runs.csv").read_text(encoding="utf-8")
+    assert ",2457600," in text
+    assert "\r" not in text
+
+
+def test_a_fixed_design_says_nothing_of_looks_or_tuning(study: Study) -> None:
+    folder = study()
+    _, page = read(folder)
+    finding = (folder / "finding.md").read_text(encoding="utf-8")
+    assert {"looks", "tuning"}.isdisjoint(page.ids)
+    for text in (words(page), finding):
+        assert INFLATED not in text
+        assert "uning seeds" not in text
+        assert "repeated" not in text
+
+
+def test_the_checklist_is_on_the_page_and_in_the_finding(study: Study) -> None:
+    folder = study()
+    _, page = read(folder)
+    said, finding = words(page), (folder / "finding.md").read_text(encoding="utf-8")
+    for point in Material.read(folder).checklist:
+        line = f"{point.answer} {point.question} {point.why}".replace(" %", "\N{NO-BREAK SPACE}%")
+        assert " ".join(line.split()) in said
+        assert f"- **{point.answer}**: {point.question} {point.why}" in finding
+
+
+POINTS, TUNING_SEEDS = (3e-4, 1e-3, 3e-3), (1_000_000, 1_000_001, 1_000_002)
+GRIDS = {"128x256": (4.40, 4.20, 4.30), "96x552": (4.30, 4.31, 4.90), "112x392": (4.5, 4.4, 4.3)}
+
+
+@pytest.fixture
+def tuned(tmp_path: Path, snapshot: dict[str, Any], make_runs: Callable[..., pd.DataFrame]) -> Callable[[], Path]:
+    """Writes a study with a grid, and looks of which one arm needed two."""
+
+    def make() -> Path:
+        rng, plan, rows = np.random.default_rng(5), [], []
+        snapshot["seeds"] = list(range(12))
+        snapshot["design"] = {"kind": "until_decided", "looks": [3, 5, 8, 12]}
+        snapshot["tuning"] = {"key": "optimizer.learning_rate", "points": list(POINTS), "seeds": list(TUNING_SEEDS)}
+        for i, point in enumerate(POINTS):
+            lost = [("96x552", TUNING_SEEDS[0])] if i == 2 else []
+            means = {arm: losses[i] for arm, losses in GRIDS.items()}
+            frame = make_runs(snapshot, means, 0.02, rng, seeds=TUNING_SEEDS, diverged=lost)
+            frame["run_id"] = [f"{i}{run_id[1:]}" for run_id in frame["run_id"]]
+            plan += [(row.run_id, row.arm, row.seed, "tune", point) for row in frame.itertuples()]
+            rows += as_recorded(frame)
+        frame = make_runs(snapshot, MEANS | {"96x552": 4.25}, 0.02, rng, seeds=range(8))
+        frame = frame[(frame["arm"] != "96x552") | (frame["seed"] < 5)]
+        plan += [(row.run_id, row.arm, row.seed, "judge", None) for row in frame.itertuples()]
+        snapshot["runs"] = [dict(zip(("run_id", "arm", "seed", "stage", "point"), run, strict=True)) for run in plan]
+        for arm, selected in zip(snapshot["arms"], (1e-3, 3e-4, 3e-3), strict=True):
+            arm["selected"] = selected
+        records = Records(tmp_path / snapshot["study"])
+        records.write_snapshot(snapshot)
+        rows += as_recorded(frame)
+        records.append(rows, [])
+        return records.folder
+
+    return make
+
+
+def test_looks_have_a_figure_and_a_table_and_say_what_to_quote(tuned: Callable[[], Path]) -> None:
+    folder = tuned()
+    text, page = read(folder)
+    said, material = words(page), Material.read(folder)
+    wide, middle = material.analysis.comparisons
+    assert (wide.looks[-1].seeds, middle.looks[-1].seeds) == (5, 8)
+    assert f"{wide.verdict} after 5 of at most 12 seeds" in said
+    assert INFLATED in said
+    assert text.count('aria-label="Difference of ') >= 2
+    assert {"looks", "tuning", "checklist"} <= set(page.ids)
+    finding = (folder / "finding.md").read_text(encoding="utf-8")
+    assert "## Looks" in finding
+    assert finding.count("| 96x552 | 3 | 3 |") == 1
+    assert finding.count("| 112x392 | 8 | 8 |") == 1
+
+
+def test_a_grid_has_two_answers_a_table_and_a_warning_at_its_edge(tuned: Callable[[], Path]) -> None:
+    folder = tuned()
+    text, page = read(folder)
+    said, material = words(page), Material.read(folder)
+    assert "Tuning: learning rate" in said
+    assert "At the selected learning rates (0.0003 for 96x552, 0.001 for 128x256)" in said
+    assert "best on the grid" in said
+    assert text.count('<td class="selected">') == 3
+    assert "The best learning rate of 96x552 is 0.0003, the lowest of the grid" in said
+    finding = (folder / "finding.md").read_text(encoding="utf-8")
+    for one in material.analysis.tuning.ranges:
+        assert one.sentence in said.replace("\N{NO-BREAK SPACE}%", " %")
+        assert f"Usable range. {one.sentence}" in finding
+    assert "1 diverged" in finding
+    table = pd.read_csv(folder / "runs.csv")
+    assert (table["stage"] == "tune").sum() == 27
+    assert set(table["point"].dropna()) == set(POINTS)
+    assert f"{len(material.runs)} of {len(material.runs)} planned runs recorded" in said
+
+
+def test_the_terminal_fits_with_looks_and_tuning(tuned: Callable[[], Path]) -> None:
+    text = shown(Material.read(tuned()))
+    assert max(map(len, text.splitlines())) <= 80
+    assert "usable" in text
+
+
+def judged(losses: dict[str, list[float]], shared: bool = True, **asked: Any) -> Material:
+    """The material of a table with these losses by arm; NaN where a run diverged."""
+    start = {arm: 0 if shared else 100 * i for i, arm in enumerate(losses)}
+    rows = [
+        {"run_id": f"row-{arm}-{i}", "arm": arm, "seed": start[arm] + i, "loss": loss}
+        for arm, values in losses.items()
+        for i, loss in enumerate(values)
+    ]
+    runs = pd.DataFrame(rows)
+    runs["status"] = np.where(runs["loss"].isna(), "diverged", "completed")
+    question = {"metric_name": "val_loss", "unit": "", "baseline": "a", "margin": 0.05, "margin_reason": "enough"}
+    question |= {"unpaired": False, "target": None, "alpha": 0.05, "floors": {}} | asked
+    return judge(Reading("results.csv", runs, ("Read from results.csv.",)), Asked(**question), "python -m", noise=True)[
+        0
+    ]
+
+
+def table_of(arms: int, seeds: int) -> dict[str, list[float]]:
+    losses = np.random.default_rng(2).normal(3.2, 0.02, (arms, seeds))
+    names = [*"abc", *(f"arm {i}" for i in range(arms))][:arms]
+    return dict(zip(names, losses.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("options", "sign"),
+    [
+        ({}, "paired t test"),
+        ({"shared": False}, "Welch"),
+        ({"target": 3.19, "alpha": 0.01, "baseline": None, "margin": None}, "fixed number 3.19"),
+    ],
+)
+def test_a_table_from_elsewhere_has_no_empty_sections(tmp_path: Path, options: dict[str, Any], sign: str) -> None:
+    material = judged(table_of(3, 6) | {"c": [3.1, 3.2, float("nan"), 3.25, 3.15]}, **options)
+    text = write(material, tmp_path / "new" / "report").read_text(encoding="utf-8")
+    page = Page(text)
+    said = words(page)
+    assert {"curves", "equal", "runs", "looks", "tuning", "not-controlled"}.isdisjoint(page.ids)
+    assert {"difference", "seeds", "checklist", "methods", "again"} <= set(page.ids)
+    assert all(not link.startswith("#") or link[1:] in page.ids for link in page.links)
+    for absent in ("MLflow", "last batch", "lockstep", "parameters", "held-out", "nan", "None", "(nats"):
+        assert absent not in said
+    assert sign in said
+    assert "Read from results.csv." in said
+    finding = (tmp_path / "new" / "report" / "finding.md").read_text(encoding="utf-8")
+    for absent in ("Commit", "Corpus", "last batch", "parameters", "nan", "None"):
+        assert absent not in finding
+    verdict = json.loads((tmp_path / "new" / "report" / "verdict.json").read_text(encoding="utf-8"))
+    assert verdict["target"] == options.get("target")
+    table = pd.read_csv(tmp_path / "new" / "report" / "runs.csv")
+    assert list(table.columns) == ["arm", "seed", "stage", "point", "status", "val_loss", "run_id"]
+    assert len(table) == 17
+    text = shown(material)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "nan" not in text
+
+
+def test_the_terminal_says_what_a_target_is_judged_by() -> None:
+    text = shown(judged(table_of(2, 5), target=3.28, alpha=0.01, baseline=None, margin=None))
+    assert "target 3.28 at 0.01, one-sided" in text
+    assert "needed" not in text
+    assert "margin" not in text
+
+
+def test_thousands_of_runs_are_in_the_raw_table_alone(tmp_path: Path) -> None:
+    arms = MOST_SHOWN + 20
+    material = judged(table_of(arms, MOST_LISTED // arms + 1))
+    text = write(material, tmp_path).read_text(encoding="utf-8")
+    page = Page(text)
+    assert "too many for a page" in words(page)
+    assert text.count("<article") == MOST_SHOWN
+    assert f"first {MOST_SHOWN} of {arms - 1} comparisons" in words(page)
+    assert len(text) < 1_000_000
+    assert len(pd.read_csv(tmp_path / "runs.csv")) == len(material.runs)
+    assert f"other {arms - 1 - MOST_SHOWN} comparisons" in shown(material)
+    assert f"other {arms - 1 - MOST_SHOWN} comparisons" in (tmp_path / "finding.md").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import ttost_paired
 
 from analysis.intervals import paired_difference
-from analysis.verdict import Verdict, decide, decimals, equivalence_p, holm_shaffer, seeds_text, sentence
+from analysis.verdict import Verdict, decide, decimals, equivalence_p, holm, holm_shaffer, seeds_text, sentence
 
 P = st.floats(0, 1).map(lambda p: p**3)
 FAMILIES = st.lists(st.tuples(P, P), min_size=1, max_size=4)
@@ -41,7 +41,7 @@ def test_shaffer_is_its_definition(family):
     np.testing.assert_allclose(adjusted(family), by_enumeration(family))
 
 
-@settings(max_examples=25)  # statsmodels takes 70 ms a call
+@settings(max_examples=10)  # statsmodels takes 70 ms a call
 @given(FAMILIES)
 def test_adjusted_lies_between_raw_and_holm_over_all_hypotheses(family):
     raw = np.array(family)
@@ -66,6 +66,12 @@ def test_an_arm_without_p_values_counts_but_never_decides(family):
     with_nan = adjusted([*family, (math.nan, math.nan)])
     assert np.isnan(with_nan[-1]).all()
     np.testing.assert_array_equal(with_nan[:-1], adjusted([*family, (1.0, 1.0)])[:-1])
+
+
+@settings(max_examples=10)
+@given(st.lists(P, min_size=1, max_size=6))
+def test_one_hypothesis_an_arm_is_holms(p):
+    np.testing.assert_allclose(holm(p), multipletests(p, method="holm")[1])
 
 
 def test_no_arms_no_p_values():
@@ -190,24 +196,31 @@ PAIR = paired_difference([4.181, 4.19, 4.162, 4.17], [4.15, 4.151, 4.149, 4.147]
     ],
 )
 def test_sentences(verdict, text):
-    assert sentence(verdict, PAIR, ("wide", "base"), "nats", 0.05) == text
+    assert sentence(verdict, PAIR, ("wide", "base"), "nats", 0.05, "4 paired seeds") == text
 
 
 def test_a_better_arm_is_better_by_a_positive_amount():
     pair = paired_difference([4.15, 4.151, 4.149, 4.147], [4.181, 4.19, 4.162, 4.17])
     text = "wide is better than base by 0.026 nats (95 % interval 0.009 to 0.044, 4 paired seeds)."
-    assert sentence(Verdict.BETTER, pair, ("wide", "base"), "nats", 0.05) == text
+    assert sentence(Verdict.BETTER, pair, ("wide", "base"), "nats", 0.05, "4 paired seeds") == text
 
 
 def test_an_undecided_sentence_says_how_many_seeds_would_decide():
     pair = paired_difference([4.11, 4.19, 4.12, 4.17], [4.15, 4.151, 4.149, 4.147])
-    assert sentence(Verdict.UNDECIDED, pair, ("wide", "base"), "nats", 0.02, (14, 22)) == (
+    assert sentence(Verdict.UNDECIDED, pair, ("wide", "base"), "nats", 0.02, "4 paired seeds", seeds=(14, 22)) == (
         "wide against base is undecided: the difference is −0.002 nats (95 % interval −0.063 to 0.060, "
         "4 paired seeds), the margin ±0.02. About 14 to 22 seeds per arm would decide with 80 % power."
     )
     one = paired_difference([4.11], [4.15])
-    assert sentence(Verdict.UNDECIDED, one, ("wide", "base"), "nats", 0.02).endswith(
+    assert sentence(Verdict.UNDECIDED, one, ("wide", "base"), "nats", 0.02, "1 paired seed").endswith(
         "1 paired seed is there, and a verdict needs at least 3."
+    )
+
+
+def test_a_sentence_without_unit_or_margin_has_neither():
+    pair = paired_difference([4.11, 4.19, 4.12, 4.17], [4.15, 4.151, 4.149, 4.147])
+    assert sentence(Verdict.UNDECIDED, pair, ("wide", "base"), "", None, "4 paired seeds") == (
+        "wide against base is undecided: the difference is −0.002 (95 % interval −0.063 to 0.060, 4 paired seeds)."
     )
 
 

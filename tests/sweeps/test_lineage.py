@@ -54,7 +54,8 @@ class Study:
     def __init__(self, folder: Path) -> None:
         self.records, self.warnings = Records(folder / "results" / "widths"), list[str]()
         arms = [{"name": "p"}, {"name": "q"}]
-        runs = [{"run_id": run_id, "arm": arm, "seed": seed} for run_id, arm, seed in PLAN]
+        judged = {"stage": "judge", "point": None}
+        runs = [{"run_id": run_id, "arm": arm, "seed": seed} | judged for run_id, arm, seed in PLAN]
         told = {"question": "Which width?", "command": "python sweeps/widths.py", "metric": "val_loss", "margin": 0.02}
         corpus = {"name": "tang", "sha256": "5e" * 32}
         self.snapshot = {"study": "widths", "baseline": "p", "arms": arms, "runs": runs, "corpus": corpus} | told
@@ -119,7 +120,7 @@ def check_complete(uri: str, *numbers: int) -> None:
         (run,) = children[run_id]
         assert run.info.status == "FINISHED"
         assert run.info.end_time == row(number)["finished"].timestamp() * 1000
-        assert run.info.end_time - run.info.start_time == 90_500
+        assert run.info.end_time - run.info.start_time == 4 * 90_500  # it began with the four of its cohort
         assert run.data.params == RECIPE | {"seed": str(seed)}
         assert run.data.metrics["final_val_loss"] == row(number)["val_loss"]
         tags = {name: run.data.tags[f"seedbed.{name}"] for name in ("arm", "seed", "status", "device", "commit")}

@@ -13,7 +13,6 @@ from model.train import Result
 from sweeps.engine.plan import Cohort, Plan, make_plan
 from sweeps.engine.progress import Progress, endings
 from sweeps.engine.snapshot import make_snapshot
-from sweeps.engine.source import CommitState
 
 
 class Clock:
@@ -40,7 +39,7 @@ def cohorts(plan: Plan) -> list[Cohort]:
 
 @pytest.fixture
 def nothing(plan: Plan, corpus: Corpus) -> Analysis:
-    return analyse(pd.DataFrame(columns=RUNS.names), make_snapshot(plan, corpus, "", CommitState(None)), noise=False)
+    return analyse(pd.DataFrame(columns=[*RUNS.names, "stage", "point"]), make_snapshot(plan, corpus), noise=False)
 
 
 def test_runs_are_counted_and_not_cohorts(plan: Plan, cohorts: list[Cohort], nothing: Analysis) -> None:

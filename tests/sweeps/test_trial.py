@@ -17,20 +17,28 @@ from sweeps.engine.trial import CohortTrainable, within_reach
 
 
 @pytest.fixture
-def trainable(tiny: ModuleType, corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Of the tiny study, with two seeds an arm and 100 updates; it keeps states all the time."""
+def trainable(corpus: Corpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The trial as Tune makes it, except that the text is at hand."""
     monkeypatch.setattr(trial, "REPORT_SECONDS", 0.05)
     (tmp_path / "session").mkdir()
     monkeypatch.chdir(tmp_path / "session")
-    plan = make_plan(tiny.study().replace(seeds=(0, 1)).with_steps(100), corpus, [])
-    cohorts = [[Member(run.recipe, run.seed) for run in cohort] for cohort in plan.cohorts(1, 2**30)]
-    checkpoints = [Checkpoint(tmp_path / f"{i}.pt", 0.0) for i in range(len(cohorts))]
 
     class Given(CohortTrainable):
         def setup(self, config: dict[str, Any]) -> None:  # type: ignore[override]
-            super().setup(config, cohorts, checkpoints, corpus, "cpu")
+            super().setup(config, corpus, "cpu")
 
     return Given
+
+
+@pytest.fixture
+def configurations(tiny: ModuleType, corpus: Corpus, tmp_path: Path) -> list[dict[str, Any]]:
+    """Two cohorts of two seeds an arm, with 100 updates; their states are kept all the time."""
+    plan = make_plan(tiny.study().replace(seeds=(0, 1)).with_steps(100), corpus, [])
+    cohorts = [tuple(Member(run.recipe, run.seed) for run in cohort) for cohort in plan.cohorts(1, 2**30)]
+    return [
+        {"cohort": i, "members": members, "checkpoint": Checkpoint(tmp_path / f"{i}.pt", 0.0)}
+        for i, members in enumerate(cohorts)
+    ]
 
 
 def steps(trainable: Any) -> list[dict[str, Any]]:
@@ -42,27 +50,31 @@ def steps(trainable: Any) -> list[dict[str, Any]]:
     return told
 
 
-def test_one_cohort_after_the_other(trainable: Any, corpus: Corpus, tmp_path: Path) -> None:
-    actor = trainable({"cohort": 0})
+def test_one_cohort_after_the_other(
+    trainable: Any, configurations: list[dict[str, Any]], corpus: Corpus, tmp_path: Path
+) -> None:
+    actor = trainable(configurations[0])
     *going, last = steps(actor)
     made = [one["steps"] for one in going]
     assert made == sorted(made)
     assert 0 < made[-1] <= 400
-    alone = train(actor.cohorts[0], corpus)
+    alone = train(configurations[0]["members"], corpus)
     assert [str(result.val_loss) for result in last["results"]] == [str(result.val_loss) for result in alone]
-    assert actor.reset_config({"cohort": 1})
+    assert actor.reset_config(configurations[1])
     assert [result.cohort for result in steps(actor)[-1]["results"]] == [2, 2]
     assert sorted(path.name for path in tmp_path.glob("*.*")) == ["0.pt", "1.pt"]
     actor.stop()
 
 
-def test_what_training_raises_is_raised_by_the_step(trainable: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_training_raises_is_raised_by_the_step(
+    trainable: Any, configurations: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(trial, "train", full)
     with pytest.raises(OSError, match="No space left"):
-        steps(trainable({"cohort": 0}))
+        steps(trainable(configurations[0]))
 
 
 def test_a_worker_keeps_states_only_where_the_driver_finds_them(tmp_path: Path) -> None:

@@ -1,0 +1,155 @@
+"""The procedures of `analysis` for many studies at once; a test holds each of them to the function it stands for.
+
+Shapes as in `scenarios`: R studies, N seeds, L looks, S tuning seeds, P points.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from analysis.guards import divergence
+from analysis.intervals import ROUNDING
+from analysis.verdict import FEWEST_SEEDS
+from rates.scenarios import Array
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Differences:
+    """`intervals.Difference` of R studies: arm minus baseline; `df_R` is NaN where too few seeds are there."""
+
+    mean_R: Array
+    error_R: Array
+    df_R: Array
+
+    def half(self, alpha: float) -> Array:
+        """Half the width of the interval of confidence 1 - alpha."""
+        df = self.df_R[:1] if (self.df_R == self.df_R[0]).all() else self.df_R
+        return special.stdtrit(df, 1 - alpha / 2) * self.error_R
+
+    def p(self, truth: float = 0.0) -> Array:
+        """Two-sided p-values of the hypothesis that the difference is `truth`."""
+        return 2 * special.stdtr(self.df_R, -np.abs(self.mean_R - truth) / self.error_R)
+
+    def outside_p(self, margin: float) -> tuple[Array, Array]:
+        """One-sided p-values of a difference of at least `margin`, and of at most -`margin`."""
+        high, low = ((side * self.mean_R - margin) / self.error_R for side in (1, -1))
+        return special.stdtr(self.df_R, high), special.stdtr(self.df_R, low)
+
+    def equivalence_p(self, margin: float) -> Array:
+        """`verdict.equivalence_p`."""
+        return np.maximum(*self.outside_p(margin))
+
+    def excludes(self, truth: float | Array = 0.0, alpha: float = 0.05) -> Flags:
+        """Where the interval of confidence 1 - alpha leaves out `truth`."""
+        return np.abs(self.mean_R - truth) > self.half(alpha)
+
+    def within(self, margin: float, alpha: float = 0.05) -> Flags:
+        """Where two one-sided tests at `alpha` declare the difference smaller than `margin`."""
+        return np.abs(self.mean_R) + self.half(2 * alpha) < margin
+
+    def only(self, where_R: Flags) -> "Differences":
+        """Without a decision where not `where_R`."""
+        return replace(self, df_R=np.where(where_R, self.df_R, np.nan))
+
+
+def paired(arm_RN: Array, baseline_RN: Array) -> Differences:
+    """`intervals.paired_difference`; a pair with a loss that is not finite is dropped."""
+    d_RN = arm_RN - baseline_RN
+    there_RN = np.isfinite(d_RN)
+    n_R = there_RN.sum(1)
+    mean_R = np.where(there_RN, d_RN, 0).sum(1) / np.maximum(n_R, 1)
+    squares_R = (np.where(there_RN, d_RN - mean_R[:, None], 0) ** 2).sum(1)
+    decides_R = n_R >= FEWEST_SEEDS
+    df_R = np.where(decides_R, n_R - 1.0, np.nan)
+    return Differences(mean_R, (squares_R / df_R / np.maximum(n_R, 1)) ** 0.5, df_R)
+
+
+def welch(arm_RN: Array, baseline_RN: Array) -> Differences:
+    """`intervals.welch_difference` of finite losses."""
+    parts = [x_RN.var(1, ddof=1) / x_RN.shape[1] for x_RN in (arm_RN, baseline_RN)]
+    df_R = sum(parts) ** 2 / sum(
+        part**2 / (x.shape[1] - 1) for part, x in zip(parts, (arm_RN, baseline_RN), strict=True)
+    )
+    return Differences(arm_RN.mean(1) - baseline_RN.mean(1), sum(parts) ** 0.5, df_R)
+
+
+def compatible_rates(arm_RN: Array, baseline_RN: Array) -> Flags:
+    """Where `guards.divergence` lets the losses decide; a run that diverged has a loss that is not finite."""
+    n = arm_RN.shape[1]
+    lost = np.column_stack([(~np.isfinite(x)).sum(1) for x in (arm_RN, baseline_RN)])
+    if not lost.any():
+        return np.ones(len(lost), dtype=bool)
+    kinds, which = np.unique(lost, axis=0, return_inverse=True)
+    return np.array([_compatible(i, j, n) for i, j in kinds.tolist()])[which]
+
+
+@cache
+def _compatible(arm: int, baseline: int, n: int) -> bool:
+    return not divergence({"arm": (arm, n - arm), "baseline": (baseline, n - baseline)})[1]
+
+
+def prefixes(d_RN: Array, counts: Sequence[int]) -> list[Differences]:
+    """Of the first pairs of each study, for every count of pairs."""
+    zeros = np.zeros_like(d_RN)
+    return [paired(d_RN[:, :n], zeros[:, :n]) for n in counts]
+
+
+def running_log_e(d_RN: Array, g: float = 0.25) -> Array:
+    """`sequential.log_e` after every pair."""
+    n = np.arange(1, d_RN.shape[1] + 1)
+    sum_RN, squares_RN = d_RN.cumsum(1), (d_RN**2).cumsum(1)
+    whole_RN = (n + g) * squares_RN
+    return 0.5 * np.log(g / (n + g)) + n / 2 * np.log(whole_RN / (whole_RN - sum_RN**2))
+
+
+def selected(grid_RSP: Array) -> NDArray[np.intp]:
+    """`tuning.select` of each study: fewest diverged runs, then the lowest mean of the others."""
+    there = np.isfinite(grid_RSP)
+    counts_RP = there.sum(1)
+    means_RP = np.where(there, grid_RSP, 0).sum(1) / np.maximum(counts_RP, 1)
+    fewest_RP = counts_RP == counts_RP.max(1, keepdims=True)
+    return np.where(fewest_RP, means_RP, np.inf).argmin(1)
+
+
+def spread(grid_RSP: Array) -> Array:
+    """The SD over seeds within a point that widens a claim about the best on the grid (`tuning`)."""
+    there = np.isfinite(grid_RSP)
+    counts_RP = there.sum(1)
+    means_RP = np.where(there, grid_RSP, 0).sum(1) / np.maximum(counts_RP, 1)
+    squares_RP = np.where(there, grid_RSP - means_RP[:, None], 0) ** 2
+    known = counts_RP >= 2
+    variances_RP = np.where(known, squares_RP.sum(1) / np.maximum(counts_RP - 1, 1), 0)
+    return (variances_RP.sum(1) / known.sum(1)) ** 0.5
+
+
+def usable_ranges(arm_RSP: Array, baseline_RSP: Array, cap: float) -> Differences:
+    """`robustness.usable_range`; every arm has a point at which most runs end with a finite loss."""
+    n = arm_RSP.shape[1]
+    (ours_R, ours_SR), (theirs_R, theirs_SR) = _excess(arm_RSP, cap), _excess(baseline_RSP, cap)
+    left_SR = ours_SR - theirs_SR
+    varies_R = np.std(left_SR, axis=0, ddof=1) > ROUNDING * cap
+    error_R = (n - 1) ** 0.5 * np.std(left_SR, axis=0)
+    return Differences(ours_R - theirs_R, error_R, np.where(varies_R, n - 1.0, np.nan))
+
+
+def _excess(grid_RSP: Array, cap: float) -> tuple[Array, Array]:
+    """Of all seeds [R], and without each of them [S, R]: a median without one value is read off the sorted values."""
+    n, points = grid_RSP.shape[1:]
+    in_order, rank_RSP = np.sort(grid_RSP, axis=1), grid_RSP.argsort(1).argsort(1)
+    best_R = (in_order[:, (n - 1) // 2] + in_order[:, n // 2]).min(1) / 2
+    whole_R = np.minimum(grid_RSP - best_R[:, None, None], cap).mean((1, 2))
+    without = []
+    for i in range(n):
+        middle = [
+            np.where(at >= rank_RSP[:, i], in_order[:, at + 1], in_order[:, at]) for at in ((n - 2) // 2, (n - 1) // 2)
+        ]
+        best_R = np.min(middle[0] + middle[1], axis=1) / 2
+        capped = np.minimum(grid_RSP - best_R[:, None, None], cap)
+        without.append((capped.sum((1, 2)) - capped[:, i].sum(1)) / ((n - 1) * points))
+    return whole_R, np.array(without)

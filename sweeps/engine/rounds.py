@@ -1,0 +1,73 @@
+"""What a study asks for next, from what is recorded: the grid, then the judged seeds, from look to look.
+
+A pure function of the study and its records. So the same command again asks for nothing, and a study that was stopped
+anywhere goes on as if it had not been.
+"""
+
+from analysis.compare import Analysis, Comparison, analyse
+from analysis.design import JUDGE
+from analysis.records import Records
+from analysis.tuning import selections, setting
+from analysis.verdict import Verdict
+from model.corpus.text import Corpus
+from sweeps.engine.plan import Plan, judged_runs, make_plan
+from sweeps.engine.snapshot import make_snapshot
+from sweeps.engine.study import Study
+
+
+def asked(study: Study, corpus: Corpus, records: Records) -> Plan:
+    """All runs that are asked for so far; when none of them is missing, the study is finished.
+
+    Raises StudyError as `make_plan` does, RecordError for records that cannot be read.
+    """
+    recorded = records.recorded()
+    plan = make_plan(study, corpus, recorded)
+    selected: dict[str, float] = {}
+    if study.tune:
+        if plan.missing:
+            return plan
+        snapshot = make_snapshot(plan, corpus)
+        selected = selections(records.planned_runs(snapshot), snapshot) or {}
+    tried = plan.runs if study.tune else ()
+    counts = {arm.name: 0 for arm in study.arms}
+    going_on = list(counts)
+    for look in study.looks or (len(study.seeds),):
+        counts |= dict.fromkeys(going_on, look)
+        runs = tried + judged_runs(study, corpus, counts, selected)
+        plan = Plan(study, runs, frozenset(recorded) & {run.run_id for run in runs}, selected)
+        if plan.missing:
+            return plan
+        undecided = [c.arm for c in looked(plan, corpus, records) if c.verdict is Verdict.UNDECIDED]
+        if not undecided:
+            return plan
+        going_on = [study.baseline, *undecided]
+    return plan
+
+
+def looked(plan: Plan, corpus: Corpus, records: Records) -> tuple[Comparison, ...]:
+    """The comparisons as they stand with the runs of `plan`; none in a study without looks, which decides once."""
+    if not plan.study.looks:
+        return ()
+    snapshot = make_snapshot(plan, corpus)
+    return analyse(records.planned_runs(snapshot), snapshot, noise=False).comparisons
+
+
+def judged_seeds(plan: Plan) -> dict[str, list[int]]:
+    """The seeds that each arm is judged on so far, none while the grid is under way."""
+    return {arm.name: [r.seed for r in plan.runs if r.arm == arm.name and r.stage == JUDGE] for arm in plan.study.arms}
+
+
+def told(before: Plan, after: Plan, analysis: Analysis) -> list[str]:
+    """What a person is told when `after` asks for more than `before`: the points selected, the verdicts of a look."""
+    study, seeds, more = after.study, judged_seeds(before), judged_seeds(after)
+    lines = []
+    if study.tune and after.selected and not before.selected:
+        points = ", ".join(f"{point:g} for {arm}" for arm, point in after.selected.items())
+        lines.append(f"Selected {setting(study.tune.key)}s: {points}. Judged on other seeds from here on.")
+    look = len(seeds[study.baseline])
+    if look and len(more[study.baseline]) > look:
+        stood = "; ".join(
+            f"{c.arm} {c.verdict}{' and goes on' if len(more[c.arm]) > look else ''}" for c in analysis.comparisons
+        )
+        lines.append(f"Look at {look} seeds: {stood}.")
+    return lines
