@@ -7,7 +7,7 @@ the same recipe different. Works at any moment of a study, from no runs at all.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import Any
 
@@ -16,7 +16,7 @@ import pandas as pd
 
 from analysis.evidence import Evidence, gather
 from analysis.guards import Alarm, alarms, divergence
-from analysis.intervals import NAN, Interval, mean_interval, sd_interval, sd_of
+from analysis.intervals import NAN, Interval, mean_interval, sd_interval, sd_of, t_interval
 from analysis.noise import NoiseSummary, summarise_noise
 from analysis.power import seeds_needed
 from analysis.sequential import Look
@@ -147,7 +147,8 @@ def _comparisons(table: Table, evidence: Mapping[str, Evidence]) -> tuple[Compar
 def _comparison(table: Table, arm: str, found: Evidence, adjusted: float, adjusted_e: float) -> Comparison:
     snapshot, baseline, margin = table.snapshot, table.baseline, table.snapshot["margin"]
     against = (arm,) if table.target is not None else (arm, baseline)
-    given, because = divergence({name: (table.diverged(name), len(table.losses[name])) for name in against})
+    counts = {name: (table.diverged(name), len(table.losses[name])) for name in against}
+    given, because = divergence(counts) if table.target is None else ("", diverged_from_target(*counts[arm]))
     if found.neat and found.difference.n >= FEWEST_SEEDS and not because:
         because = "the losses are too neat to be independent measurements; see the alarms."
     difference, alpha = found.difference, snapshot.get("alpha", ALPHA)
@@ -157,16 +158,11 @@ def _comparison(table: Table, arm: str, found: Evidence, adjusted: float, adjust
     seeds = None
     if verdict is Verdict.UNDECIDED and not because and difference.n >= FEWEST_SEEDS and margin is not None:
         seeds = seeds_needed(difference.sd, difference.n, margin, ALPHA / len(table.compared))
+    if table.target is not None:  # the interval that a one-sided test at alpha agrees with
+        difference = replace(difference, interval95=t_interval(difference, 2 * alpha))
+    names, p_equivalence = (arm, baseline), found.p_equivalence
     words = sentence(
-        verdict,
-        difference,
-        (arm, baseline),
-        snapshot["unit"],
-        margin,
-        found.sample,
-        found.p_equivalence,
-        seeds,
-        because,
+        verdict, difference, names, snapshot["unit"], margin, found.sample, p_equivalence, seeds, because, alpha
     )
     return Comparison(
         arm=arm,
@@ -180,8 +176,8 @@ def _comparison(table: Table, arm: str, found: Evidence, adjusted: float, adjust
         difference=difference.mean,
         sd=difference.sd,
         standard_error=difference.standard_error,
-        interval95=difference.interval95,
-        interval90=difference.interval90,
+        interval95=found.difference.interval95,
+        interval90=found.difference.interval90,
         p_difference=found.p_difference,
         p_equivalence=found.p_equivalence,
         p_difference_adjusted=adjusted,
@@ -194,6 +190,13 @@ def _comparison(table: Table, arm: str, found: Evidence, adjusted: float, adjust
         diverged_baseline=table.diverged(baseline),
         sentence=words if because else _selected(snapshot, against) + given + words,
     )
+
+
+def diverged_from_target(diverged: int, completed: int) -> str:
+    """Why a fixed number cannot be held against an arm of which runs diverged: their loss is not in its mean."""
+    if not diverged:
+        return ""
+    return f"{diverged} of {diverged + completed} runs diverged, and the mean of the others is not the arm's."
 
 
 def _selected(snapshot: Mapping[str, Any], arms: tuple[str, ...]) -> str:

@@ -12,7 +12,7 @@ from scipy import stats
 
 from analysis.design import FIXED, UNTIL_DECIDED
 from analysis.guards import too_neat
-from analysis.intervals import NAN, Difference, paired_difference, welch_difference
+from analysis.intervals import NAN, Difference, no_variation, paired_difference, welch_difference
 from analysis.sequential import Look, Path, open_ended, spend
 from analysis.table import Table
 from analysis.verdict import equivalence_p
@@ -62,9 +62,11 @@ def _paired(table: Table, arm: str, first: int | None = None) -> Evidence:
 def _unpaired(table: Table, arm: str) -> Evidence:
     ours, theirs = table.sample(arm)
     found = welch_difference(ours, theirs)
-    sample = f"{len(ours)} and {len(theirs)} runs"
-    p_equivalence = equivalence_p(found, table.snapshot["margin"])
-    return Evidence(found, found.p_value, p_equivalence, (), len(ours), len(theirs), sample, neat=False)
+    neat = any(len(losses) > 1 and no_variation(losses, max(map(abs, losses))) for losses in (ours, theirs))
+    if neat:
+        found = replace(found, p_value=NAN)
+    sample, p_equivalence = f"{len(ours)} and {len(theirs)} runs", equivalence_p(found, table.snapshot["margin"])
+    return Evidence(found, found.p_value, p_equivalence, (), len(ours), len(theirs), sample, neat)
 
 
 def _against_target(table: Table, arm: str) -> Evidence:

@@ -101,9 +101,12 @@ class Table:
         both = (arm, self.baseline) if paired else (arm,)
         # An arm that was decided at an early look has fewer seeds than the baseline, and lacks none.
         asked = (arm,) if self.snapshot["design"]["kind"] == UNTIL_DECIDED else both
-        seeds = sorted(set[int]().union(*(self._planned[name] | self._recorded[name].keys() for name in asked)))
-        why = {seed: list(filter(None, (self._absence(name, seed) for name in both))) for seed in seeds}
-        return tuple(Dropped(seed, "; ".join(absent)) for seed, absent in why.items() if absent)
+        seeds = set[int]().union(*(self._planned[name] | self._recorded[name].keys() for name in asked))
+        whole = set.intersection(*(set(self.losses[name]) for name in both))
+        return tuple(
+            Dropped(seed, "; ".join(filter(None, (self._absence(name, seed) for name in both))))
+            for seed in sorted(seeds - whole)
+        )
 
     def _absence(self, arm: str, seed: int) -> str:
         run = self._recorded[arm].get(seed)

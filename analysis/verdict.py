@@ -113,6 +113,7 @@ def sentence(
     p_equivalence: float = NAN,
     seeds: tuple[int, int] | None = None,
     because: str = "",
+    alpha: float = ALPHA,
 ) -> str:
     """One verdict in plain English; numbers are rounded by the standard error and carry `unit`.
 
@@ -122,7 +123,7 @@ def sentence(
     arm, baseline = names
     error = difference.standard_error
     if verdict is Verdict.UNDECIDED:
-        why = because or _undecided(difference, unit, margin, sample, p_equivalence, seeds)
+        why = because or _undecided(difference, unit, margin, sample, p_equivalence, seeds, alpha)
         return f"{arm} against {baseline} is undecided: {why}"
     if verdict is Verdict.EQUIVALENT:
         small = ""
@@ -151,6 +152,7 @@ def _undecided(
     sample: str,
     p_equivalence: float,
     seeds: tuple[int, int] | None,
+    alpha: float,
 ) -> str:
     if difference.n < FEWEST_SEEDS:
         kind = "paired seed" if difference.paired else "run"
@@ -159,7 +161,7 @@ def _undecided(
         return f"{there} there, and a verdict needs at least {FEWEST_SEEDS}{each}."
     error = difference.standard_error
     corrected = ""
-    if difference.p_value < ALPHA or p_equivalence < ALPHA:
+    if difference.p_value < alpha or p_equivalence < alpha:
         corrected = " Taken alone this would decide; corrected for the study's other comparisons it does not."
     plan = f" About {seeds_text(seeds)} seeds per arm would decide with 80 % power." if seeds else ""
     allowed = "" if margin is None else f", the margin ±{margin:g}"

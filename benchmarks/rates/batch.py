@@ -13,6 +13,7 @@ from scipy import special
 
 from analysis.guards import divergence
 from analysis.intervals import ROUNDING
+from analysis.robustness import mean_excess
 from analysis.verdict import FEWEST_SEEDS
 from rates.scenarios import Array
 
@@ -129,27 +130,12 @@ def spread(grid_RSP: Array) -> Array:
 
 
 def usable_ranges(arm_RSP: Array, baseline_RSP: Array, cap: float) -> Differences:
-    """`robustness.usable_range`; every arm has a point at which most runs end with a finite loss."""
+    """`robustness.usable_range`, whose jackknife leaves out one seed after the other."""
     n = arm_RSP.shape[1]
-    (ours_R, ours_SR), (theirs_R, theirs_SR) = _excess(arm_RSP, cap), _excess(baseline_RSP, cap)
-    left_SR = ours_SR - theirs_SR
-    varies_R = np.std(left_SR, axis=0, ddof=1) > ROUNDING * cap
-    error_R = (n - 1) ** 0.5 * np.std(left_SR, axis=0)
-    return Differences(ours_R - theirs_R, error_R, np.where(varies_R, n - 1.0, np.nan))
-
-
-def _excess(grid_RSP: Array, cap: float) -> tuple[Array, Array]:
-    """Of all seeds [R], and without each of them [S, R]: a median without one value is read off the sorted values."""
-    n, points = grid_RSP.shape[1:]
-    in_order, rank_RSP = np.sort(grid_RSP, axis=1), grid_RSP.argsort(1).argsort(1)
-    best_R = (in_order[:, (n - 1) // 2] + in_order[:, n // 2]).min(1) / 2
-    whole_R = np.minimum(grid_RSP - best_R[:, None, None], cap).mean((1, 2))
-    without = []
-    for i in range(n):
-        middle = [
-            np.where(at >= rank_RSP[:, i], in_order[:, at + 1], in_order[:, at]) for at in ((n - 2) // 2, (n - 1) // 2)
-        ]
-        best_R = np.min(middle[0] + middle[1], axis=1) / 2
-        capped = np.minimum(grid_RSP - best_R[:, None, None], cap)
-        without.append((capped.sum((1, 2)) - capped[:, i].sum(1)) / ((n - 1) * points))
-    return whole_R, np.array(without)
+    mean_R = mean_excess(arm_RSP, cap) - mean_excess(baseline_RSP, cap)
+    left_SR = np.array(
+        [mean_excess(np.delete(arm_RSP, i, 1), cap) - mean_excess(np.delete(baseline_RSP, i, 1), cap) for i in range(n)]
+    )
+    scale = max(np.abs(x[np.isfinite(x)]).max() for x in (arm_RSP, baseline_RSP))
+    varies_R = left_SR.std(0, ddof=1) > ROUNDING * max(scale, cap)
+    return Differences(mean_R, (n - 1) ** 0.5 * left_SR.std(0), np.where(varies_R, n - 1.0, np.nan))

@@ -38,10 +38,10 @@ def page(measured: Measured) -> str:
     lines = [
         "# Error rates",
         "",
-        "Measured by `make calibration` on made-up losses whose truth is known: of the rules that give a verdict, and of "
-        "what people use today. Each bar is held against its worst case, which is found among all its cases and then "
-        "measured again on a fresh stream. ± is one Monte Carlo standard error; *within error* is a miss by two of them "
-        f"at most. NumPy {np.__version__}, SciPy {scipy.__version__}, seed {SEED}; every number is in "
+        "Measured by `make calibration` on made-up losses whose truth is known: of the rules that give a verdict, and "
+        "of what people use today. Each bar is held against its worst case, which is found among all and then measured "
+        "again on a fresh stream. ± is one Monte Carlo standard error; *within error* is a miss by two at most. "
+        f"NumPy {np.__version__}, SciPy {scipy.__version__}, seed {SEED}; every number is in "
         "[calibration.csv](calibration.csv).",
         "",
         f"Main scenarios: {', '.join(scenario.name for scenario in MAIN)}; lognormal has skewness {SKEW:g}, gamma 2, "
@@ -117,7 +117,7 @@ def figure(measured: Measured) -> str:
             name_rows(axes, names)
             axes.set_xlim(-1, 36)
             axes.set_title(scenario, loc="left")
-        both[1].set_xlabel("differences claimed where there is none, %")
+        both[1].set_xlabel("false differences, %")
         drawn.legend(*both[0].get_legend_handles_labels(), loc="outside upper left", ncols=4, frameon=False)
     return svg(
         drawn, "calibration", "Differences claimed where there is none, in percent, by method and number of seeds"

@@ -106,10 +106,8 @@ class Response:
         )
 
     def excess(self, cap: float) -> float:
-        """The true mean excess over the grid that `robustness.usable_range` estimates, of normal losses with SD 1."""
-        going = 1 - self.diverging_P
-        medians = self.means_P[going > 0.5] + special.ndtri(0.5 / going[going > 0.5])
-        room = cap + medians.min() - self.means_P
+        """What `robustness.mean_excess` estimates: of normal losses with SD 1, above the lowest mean, up to `cap`."""
+        going, room = 1 - self.diverging_P, cap + self.best - self.means_P
         density = np.exp(-(room**2) / 2) / (2 * np.pi) ** 0.5
         return float((cap - going * (room * special.ndtr(room) + density)).mean())
 

@@ -22,15 +22,14 @@ from model.corpus.text import Corpus, CorpusError, build_corpus, read_documents
 from sweeps.engine.conduct import STOPPED, Conductor
 from sweeps.engine.launch import LaunchError
 from sweeps.engine.places import make_places, refuse_without_gpu, this_machine
+from sweeps.engine.plan import whole
 from sweeps.engine.precision import Asked, in_precision
 from sweeps.engine.preview import show_plan
 from sweeps.engine.rounds import asked
-from sweeps.engine.study import MOST_SEEDS, Study, StudyError
+from sweeps.engine.study import MOST_SEEDS, REHEARSAL_SEEDS, Study, StudyError
 from sweeps.engine.tracking import DEFAULT_STORE, check_tracking_uri, public_uri
 
 MISTAKES = (StudyError, CorpusError, RecordError, LaunchError, UnfairError)  # each says what a person can do about it
-
-
 MOST_LOOKED_AT = 20  # seeds, without --max-seeds
 
 
@@ -119,7 +118,7 @@ def _main(make_study: Callable[[], Study]) -> int:
     if options.plan:
         taken, _ = records.neighbours([run.run_id for run in plan.missing])
         plan = plan.after(row["run_id"] for row in taken)
-        places = make_places(plan, [this_machine()], options.device_here, options.cohorts_per_gpu)
+        places = make_places(whole(plan, corpus), [this_machine()], options.device_here, options.cohorts_per_gpu)
         show_plan(plan, places, corpus, console)
         return 0
     conductor = Conductor(plan, corpus, records, console, command(), options.store)
@@ -147,7 +146,8 @@ def _asked(study: Study, options: Options) -> Study:
     if options.preset == "quick":
         study = study.as_rehearsal()
     if options.until_decided:
-        study = study.until_decided(MOST_LOOKED_AT if options.max_seeds is None else options.max_seeds)
+        usual = REHEARSAL_SEEDS if study.rehearsal else MOST_LOOKED_AT
+        study = study.until_decided(usual if options.max_seeds is None else options.max_seeds)
     if options.seeds is not None:
         study = study.replace(seeds=parse_seeds(options.seeds))
     if options.arms:

@@ -27,8 +27,8 @@ from sweeps.engine.fingerprint import recipe_text
 from sweeps.engine.launch import Watch, choose_device, cluster, launch, machines
 from sweeps.engine.lineage import Lineage
 from sweeps.engine.places import Places, make_places
-from sweeps.engine.plan import Cohort, Plan, Run, every_run
-from sweeps.engine.progress import Progress, endings, seeds_of
+from sweeps.engine.plan import Cohort, Plan, Run, whole
+from sweeps.engine.progress import Progress, endings, names
 from sweeps.engine.rounds import asked, judged_seeds, told
 from sweeps.engine.snapshot import make_snapshot, opened, refuse_another_question
 from sweeps.engine.source import commit_state
@@ -76,15 +76,20 @@ class Conductor:
         with locked(self.records.folder):
             refuse_another_question(self.records, self.snapshot)
             self.design = opened(self.records, self.snapshot)
-            if not self.plan.missing:
+            rest = self._after_others()
+            ready = not rest.missing
+            if ready:
                 self.open()
-            if self.plan.missing:
-                self.console.print(self._announcement(), soft_wrap=True)
+                rest = self.plan
+            if rest.missing:
+                self.console.print(self._announcement(rest), soft_wrap=True)
                 with cluster(address):
-                    places = make_places(self.plan, machines(), choose_device(device), cohorts_per_gpu)
-                    largest = places.cohorts(self.plan) + places.cohorts(self._whole())
-                    self.open()
-                    self.train(places, places.resources(largest))
+                    all_of_it = whole(rest, self.corpus)
+                    places = make_places(all_of_it, machines(), choose_device(device), cohorts_per_gpu)
+                    resources = places.resources(all_of_it, self.checkpoints.earlier(places.count))
+                    if not ready:
+                        self.open()
+                    self.train(places, resources)
             path = self.report()
         self.console.print(f"Report: {path}", soft_wrap=True)
         uri = self.lineage.reference["uri"]
@@ -127,9 +132,7 @@ class Conductor:
                 runs = self.cohorts[cohort]
                 for run in runs:
                     self.lineage.failed(run.run_id, why)
-                arms = dict.fromkeys(run.arm for run in runs)
-                named = [seeds_of(arm, [run.seed for run in runs if run.arm == arm]) for arm in arms]
-                self.failed.append(f"{'; '.join(named)} failed: {why}")
+                self.failed.append(f"{names(runs)} failed: {why}")
                 self.lost += len(runs)
                 progress.lost(cohort, self.failed[-1])
 
@@ -141,6 +144,7 @@ class Conductor:
 
     def report(self) -> Path:
         """Write the report from the records, send it to MLflow, and print the verdict."""
+        self._advance()  # Ctrl-C may have come between two rounds
         self.lineage.send_missing()
         self._write_snapshot()
         path = write_report(self.records.folder)
@@ -191,16 +195,17 @@ class Conductor:
             self.console.print(f"{len(runs)} runs were recorded by another study and are taken over.")
         return len(runs)
 
-    def _whole(self) -> Plan:
-        """All that can still be asked for, in the programs and numbers that it would come in."""
-        return Plan(self.plan.study, every_run(self.plan.study, self.corpus), frozenset())
+    def _after_others(self) -> Plan:
+        """The plan once the runs are taken over that other studies have recorded."""
+        rows, _ = self.records.neighbours([run.run_id for run in self.plan.missing])
+        return self.plan.after(row["run_id"] for row in rows)
 
-    def _announcement(self) -> str:
-        study, first = self.plan.study, f"{len(self.plan.missing)} of {len(self.plan.runs)} runs to train"
-        if study.tune and not self.plan.selected:
+    def _announcement(self, plan: Plan) -> str:
+        study, first = plan.study, f"{len(plan.missing)} of {len(plan.runs)} runs to train"
+        if study.tune and not plan.selected:
             first += " on the grid"
         elif study.looks:
-            first += f", up to the look at {max(len(seeds) for seeds in judged_seeds(self.plan).values())} seeds,"
+            first += f", up to the look at {len(judged_seeds(plan)[study.baseline])} seeds,"
         return f"{study.name}: {first} in {study.precision or 'the precision of each arm'}. {GOES_ON}"
 
     def _recipes(self) -> dict[str, dict[str, str]]:

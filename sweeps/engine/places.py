@@ -38,15 +38,17 @@ class Places:
         """The cohorts of `plan` for these places; see `Plan.cohorts`."""
         return plan.cohorts(self.count, self.memory, MOST_MEMBERS[self.device], earlier)
 
-    def resources(self, cohorts: Iterable[Cohort]) -> dict[str, float]:
-        """What Ray is to reserve for any of `cohorts`, which hold the largest that may ever be launched: the same for
-        all, so that a worker can go on with another one.
+    def resources(self, plan: Plan, earlier: Iterable[Sequence[str]] = ()) -> dict[str, float]:
+        """What Ray is to reserve for each cohort of some or all of the missing runs of `plan`, `earlier` ones included:
+        the same for all, so that a worker can go on with another one.
 
         On a CPU the memory too, else Ray would start workers that a machine shared with other programs cannot hold.
+        Raises StudyError when a run does not fit.
         """
         if self.device == "cuda":
             return {"cpu": 1, "gpu": 1 / self.cohorts_per_gpu}
-        return {"cpu": 1, "memory": WORKER + max(map(cohort_memory, cohorts))}
+        largest = plan.largest(self.count, self.memory, MOST_MEMBERS[self.device])
+        return {"cpu": 1, "memory": WORKER + max(map(cohort_memory, largest + self.cohorts(plan, earlier)))}
 
 
 def cohort_memory(cohort: Cohort) -> int:

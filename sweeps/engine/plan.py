@@ -72,14 +72,26 @@ class Plan:
         for ids in earlier:
             if missing.keys() >= set(ids) and len(ids) <= _fitting(missing[ids[0]], memory_limit, most):
                 kept.append(tuple(missing.pop(run_id) for run_id in ids))
-        groups: dict[Recipe, list[Run]] = {}
-        for run in missing.values():
-            groups.setdefault(run.recipe.program, []).append(run)
-        queues = [
-            _even(group, min(_fitting(group[0], memory_limit, most), -(-len(group) // places)))
-            for group in groups.values()
-        ]
+        groups = _by_program(missing.values())
+        queues = [_even(group, _most(group, places, memory_limit, most)) for group in groups]
         return kept + [cohort for turn in zip_longest(*queues) for cohort in turn if cohort is not None]
+
+    def largest(self, places: int, memory_limit: int, most: int = MOST_MEMBERS["cpu"]) -> list[Cohort]:
+        """For each program a cohort as large as any that `cohorts` makes of some or all of the missing runs."""
+        groups = _by_program(self.missing)
+        return [tuple(group[: _most(group, places, memory_limit, most)]) for group in groups]
+
+
+def _by_program(runs: Iterable[Run]) -> list[list[Run]]:
+    groups: dict[Recipe, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(run.recipe.program, []).append(run)
+    return list(groups.values())
+
+
+def _most(alike: Sequence[Run], places: int, memory_limit: int, most: int) -> int:
+    """How many of `alike`, runs of one program, train in lockstep: few enough that every place gets some."""
+    return min(_fitting(alike[0], memory_limit, most), -(-len(alike) // places))
 
 
 def _fitting(run: Run, memory_limit: int, most: int) -> int:
@@ -104,14 +116,14 @@ def _even(runs: Sequence[Run], most: int) -> list[Cohort]:
 def make_plan(study: Study, corpus: Corpus, recorded: Iterable[str]) -> Plan:
     """What is asked for before anything is known: the runs of the grid, without one all seeds of all arms, up to the
     first look. Raises StudyError when the arms do not share the vocabulary that the corpus was built with."""
-    for arm in study.arms:
-        if arm.recipe.model.vocabulary != corpus.vocabulary.size:
-            raise StudyError(
-                f"The arm {arm.name!r} has a vocabulary of {arm.recipe.model.vocabulary}, but the text was read with "
-                f"{corpus.vocabulary.size}; losses over different vocabularies cannot be compared."
-            )
     first = study.looks[0] if study.looks else len(study.seeds)
     runs = tuning_runs(study, corpus) or judged_runs(study, corpus, {arm.name: first for arm in study.arms}, {})
+    for run in runs:
+        if run.recipe.model.vocabulary != corpus.vocabulary.size:
+            raise StudyError(
+                f"The arm {run.arm!r} has a vocabulary of {run.recipe.model.vocabulary}, but the text was read with "
+                f"{corpus.vocabulary.size}; losses over different vocabularies cannot be compared."
+            )
     return Plan(study, runs, frozenset(recorded) & {run.run_id for run in runs})
 
 
@@ -144,8 +156,11 @@ def judged_runs(
     )
 
 
-def every_run(study: Study, corpus: Corpus) -> tuple[Run, ...]:
-    """All that can ever be asked for, judged runs at the first point of the grid: as many, and of the same programs."""
-    most = {arm.name: len(study.seeds) for arm in study.arms}
-    first = {arm.name: study.tune.points[0] for arm in study.arms} if study.tune else {}
-    return tuning_runs(study, corpus) + judged_runs(study, corpus, most, first)
+def whole(plan: Plan, corpus: Corpus) -> Plan:
+    """`plan` with all that can ever be asked for; which points of a grid will be judged is not known, so all are."""
+    study, most = plan.study, {arm.name: len(plan.study.seeds) for arm in plan.study.arms}
+    runs = tuning_runs(study, corpus)
+    for point in study.tune.points if study.tune else (None,):
+        at = {} if point is None else {arm.name: point for arm in study.arms}
+        runs += judged_runs(study, corpus, most, at)
+    return Plan(study, runs, plan.recorded, plan.selected)

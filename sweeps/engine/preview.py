@@ -55,17 +55,19 @@ def show_plan(plan: Plan, places: Places, corpus: Corpus, console: Console) -> N
 
 def _further(study: Study) -> Iterator[str]:
     """What is asked for after the first round, as far as that is known."""
+    tried = 0
     if grid := study.tune:
+        tried = grid.seeds * len(grid.points)
         points = ", ".join(f"{point:g}" for point in grid.points)
         yield (
             f"Grid: {grid.key} at {points}, {grid.seeds} tuning seeds a point for every arm; then each arm is judged "
             "at the point selected for it."
         )
-    if study.looks:
-        yield (
-            f"Until decided: looks at {', '.join(map(str, study.looks))} seeds, so {len(study.arms) * study.looks[0]} "
-            f"to {len(study.arms) * study.looks[-1]} judged runs."
-        )
+    if looks := study.looks:
+        yield f"Until decided: looks at {', '.join(map(str, looks))} seeds; an arm that is decided gets no more."
+    if grid or looks:
+        fewest, most = (len(study.arms) * (tried + n) for n in (looks[:1] or (len(study.seeds),)) + (len(study.seeds),))
+        yield f"In all {fewest:,} runs." if fewest == most else f"In all {fewest:,} to {most:,} runs."
 
 
 def _timed(cohorts: Sequence[Cohort], corpus: Corpus, device: str) -> list[float]:

@@ -11,9 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.compare import Analysis
+from analysis.design import TUNE
 from analysis.wording import duration, numbers
 from model.train import Result
-from sweeps.engine.plan import Cohort, Plan
+from sweeps.engine.plan import Cohort, Plan, Run
 
 REFRESHES_PER_SECOND = 2
 
@@ -142,15 +143,28 @@ class Progress:
 def endings(runs: Cohort, results: Sequence[Result]) -> str:
     """How a cohort ended, arm by arm, such as ``128x256 seeds 0-2: 4.2198, 4.2101, 4.2250 (35 s a run)``."""
     told = []
-    for arm in dict.fromkeys(run.arm for run in runs):
-        own = sorted((r for run, r in zip(runs, results, strict=True) if run.arm == arm), key=lambda r: r.seed)
-        told.append(f"{seeds_of(arm, [result.seed for result in own])}: {', '.join(map(_ending, own))}")
+    for named, alike in _alike(runs).items():
+        own = sorted((results[place] for place in alike), key=lambda result: result.seed)
+        told.append(f"{named}: {', '.join(map(_ending, own))}")
     return f"{'; '.join(told)} ({results[0].seconds:.0f} s{' a run' if len(runs) > 1 else ''})"
 
 
-def seeds_of(arm: str, seeds: Sequence[int]) -> str:
-    """Such as ``128x256 seeds 0-4``, in signs that every terminal has."""
-    return f"{arm} seed{'s' if len(seeds) > 1 else ''} {numbers(list(seeds)).replace('–', '-')}"
+def names(runs: Sequence[Run]) -> str:
+    """Such as ``128x256 seeds 0-4; 112x392 at 0.003 seed 1000000``, in signs that every terminal has."""
+    return "; ".join(_alike(runs))
+
+
+def _alike(runs: Sequence[Run]) -> dict[str, list[int]]:
+    """The places in `runs` of those of one arm, and of one point of the grid, by what they are called together."""
+    groups: dict[str, list[int]] = {}
+    for place, run in enumerate(runs):
+        at = f" at {run.point:g}" if run.stage == TUNE else ""
+        groups.setdefault(f"{run.arm}{at}", []).append(place)
+    return {f"{what} {_seeds([runs[i].seed for i in places])}": places for what, places in groups.items()}
+
+
+def _seeds(seeds: list[int]) -> str:
+    return f"seed{'s' if len(seeds) > 1 else ''} {numbers(seeds).replace('–', '-')}"
 
 
 def _ending(result: Result) -> str:

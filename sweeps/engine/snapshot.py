@@ -23,6 +23,8 @@ def make_snapshot(plan: Plan, corpus: Corpus, command: str = "", source: CommitS
     study, looks = plan.study, list(plan.study.looks)
     texts = [recipe_text(arm.recipe) for arm in study.arms]
     shared = functools.reduce(lambda a, b: dict(a.items() & b.items()), texts)
+    if study.tune:
+        shared.pop(study.tune.key, None)  # the grid sets it, for each arm by itself
     return {
         "format": SNAPSHOT_FORMAT,
         "study": study.name,
@@ -113,7 +115,7 @@ def refuse_another_question(records: Records, snapshot: Mapping[str, Any]) -> No
     if UNTIL_DECIDED in kinds and before["design"] != snapshot["design"]:
         changed.append(f"{_seeds_asked(before)}, and now it is {_seeds_asked(snapshot)}")
     if before["tuning"] != snapshot["tuning"]:
-        changed.append("another grid to tune on")
+        changed.append(f"{_grid_asked(before)}, and now it is {_grid_asked(snapshot)}")
     if before["margin"] != snapshot["margin"]:
         changed.append(f"a margin of {before['margin']:g}, and now it is {snapshot['margin']:g}")
     if not _baseline_runs(before) & _baseline_runs(snapshot) and _baseline_runs(before) & planned:
@@ -121,7 +123,8 @@ def refuse_another_question(records: Records, snapshot: Mapping[str, Any]) -> No
     if changed:
         raise StudyError(
             f"The runs in {records.folder} were asked for with {'; and with '.join(changed)}. That is fixed before "
-            "there are data: ask the new question under another name, or in another folder with --results."
+            "there are data: ask as before, or ask the new question under another name, or in another folder with "
+            "--results."
         )
 
 
@@ -138,10 +141,17 @@ def _asked_before(records: Records) -> dict[str, Any] | None:
 
 
 def _seeds_asked(snapshot: Mapping[str, Any]) -> str:
-    looks = snapshot["design"]["looks"]
+    most = snapshot["design"]["looks"][-1]
     if snapshot["design"]["kind"] == UNTIL_DECIDED:
-        return f"seeds until decided, at most {looks[-1]}"
-    return f"{looks[-1]} seeds"
+        return f"--until-decided --max-seeds {most}"
+    return f"{most} seeds"
+
+
+def _grid_asked(snapshot: Mapping[str, Any]) -> str:
+    tuning = snapshot["tuning"]
+    if tuning is None:
+        return "no grid"
+    return f"{len(tuning['seeds'])} seeds at {tuning['key']} {', '.join(f'{point:g}' for point in tuning['points'])}"
 
 
 def _baseline_runs(snapshot: Mapping[str, Any]) -> set[str]:

@@ -96,6 +96,39 @@ def test_a_target_is_a_one_sided_test_at_its_own_level(snapshot, make_runs, mean
     assert "10 runs" in c.sentence
 
 
+def test_the_sentence_of_a_target_agrees_with_its_test(snapshot, make_runs):
+    """Between the one-sided 1 % and 5 %: undecided at 1 %, and not by any correction; the interval is the test's."""
+    against = snapshot | {"target": 3.28, "baseline": "target 3.28", "alpha": 0.01, "margin": None}
+    against |= {"arms": snapshot["arms"][:1], "runs": [r for r in snapshot["runs"] if r["arm"] == BASE]}
+    runs = make_runs(against, {BASE: 0.0}, 0.02, np.random.default_rng(4))
+    wanted = stats.t.isf(0.03, 9) * losses(runs, BASE).std(ddof=1) / 10**0.5
+    runs["val_loss"] += 3.28 - wanted - runs["val_loss"].mean()
+    (strict,), (mild,) = (analyse(runs, against | {"alpha": alpha}).comparisons for alpha in (0.01, 0.05))
+    assert strict.p_difference == pytest.approx(0.03)
+    assert (strict.verdict, mild.verdict) == (Verdict.UNDECIDED, Verdict.BETTER)
+    assert "98 % interval" in strict.sentence
+    assert "Taken alone" not in strict.sentence
+    assert "90 % interval" in mild.sentence
+
+
+def test_a_target_is_not_beaten_by_the_runs_that_did_not_diverge(snapshot, make_runs):
+    against = snapshot | {"target": 3.28, "baseline": "target 3.28", "alpha": 0.01, "margin": None}
+    against |= {"arms": snapshot["arms"][:1], "runs": [r for r in snapshot["runs"] if r["arm"] == BASE]}
+    runs = make_runs(against, {BASE: 2.0}, 0.02, np.random.default_rng(4), diverged=[(BASE, 2)])
+    (c,) = analyse(runs, against).comparisons
+    assert c.verdict is Verdict.UNDECIDED
+    assert "1 of 10 runs diverged" in c.sentence
+
+
+def test_an_unpaired_arm_without_variation_decides_nothing(snapshot, make_runs):
+    unpaired = snapshot | {"paired": False}
+    runs = make_runs(snapshot, MEANS, 0.02, np.random.default_rng(5), rho=0.0)
+    runs.loc[runs["arm"] == WIDE, "val_loss"] = 4.9
+    wide, _ = analyse(runs, unpaired).comparisons
+    assert (wide.verdict, math.isnan(wide.p_difference)) == (Verdict.UNDECIDED, True)
+    assert "too neat" in wide.sentence
+
+
 def test_without_a_margin_nothing_is_equivalent_and_the_correction_is_holms(snapshot, make_runs):
     runs = make_runs(snapshot, MEANS, 0.005, np.random.default_rng(3))
     wide, middle = analyse(runs, snapshot | {"margin": None}).comparisons

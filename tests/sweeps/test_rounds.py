@@ -15,7 +15,7 @@ from analysis.design import JUDGE, TUNE
 from analysis.records import CURVES, RUNS, Records
 from model.corpus.text import Corpus
 from sweeps.engine.grid import FIRST_TUNING_SEED, Grid
-from sweeps.engine.plan import Run, every_run, make_plan
+from sweeps.engine.plan import Run, make_plan, whole
 from sweeps.engine.rounds import asked, judged_seeds, told
 from sweeps.engine.snapshot import make_snapshot, opened, refuse_another_question
 from sweeps.engine.study import MOST_SEEDS, Study, StudyError
@@ -76,7 +76,7 @@ def same(run: Run) -> float:
 
 def test_a_fixed_study_asks_for_all_at_once(study: Study, corpus: Corpus, records: Records, record: Any) -> None:
     plan = asked(study, corpus, records)
-    assert plan.runs == make_plan(study, corpus, []).runs == every_run(study, corpus)
+    assert plan == make_plan(study, corpus, []) == whole(plan, corpus)
     record(plan.runs, same)
     assert asked(study, corpus, records).missing == ()
 
@@ -168,9 +168,12 @@ def test_a_point_where_a_run_diverged_is_not_selected(
     [
         (
             lambda s: s.until_decided(12),
-            "seeds until decided, at most 8, and now it is seeds until decided, at most 12",
+            "--until-decided --max-seeds 8, and now it is --until-decided --max-seeds 12",
         ),
-        (lambda s: s.replace(looks=(), seeds=(0, 1, 2)), "at most 8, and now it is 3 seeds"),
+        (
+            lambda s: s.replace(looks=(), seeds=(0, 1, 2)),
+            "--max-seeds 8, and now it is 3 seeds. That is fixed before there are data: ask as before",
+        ),
     ],
     ids=["more", "fixed"],
 )
@@ -219,7 +222,18 @@ def test_seeds_added_after_a_verdict_open_the_design(
         (lambda s: s.replace(tune=Grid("optimizer.rate", RATES)), "no setting 'optimizer.rate'"),
         (lambda s: s.replace(tune=Grid("model.norm", RATES)), "model.norm is no number"),
         (lambda s: s.replace(tune=Grid("model.feedforward.d_ff", (8, 16))), "The arms wide set model.feedforward.d_ff"),
-        (lambda s: s.until_decided(2), "at least 3 seeds"),
+        (
+            lambda s: s.replace(tune=Grid("optimizer.warmup", (1.2, 2.4))),
+            "warmup is a whole number, .* cannot hold 1.2",
+        ),
+        (lambda s: s.replace(tune=Grid("optimizer.warmup", (10, 30))), "A warmup of 30 updates leaves nothing of 30"),
+        (lambda s: s.replace(tune=Grid("budget.batch", (4, 8))), "tokens equal .* narrow at 4 has 960, wide at 4 has"),
+        (
+            lambda s: s.replace(tune=Grid(KEY, RATES), seeds=(0, FIRST_TUNING_SEED)),
+            "The seed 1000000 may serve to tune",
+        ),
+        (lambda s: s.until_decided(2), "--max-seeds is 3 at least and 10,000 at most, but it is 2"),
+        (lambda s: s.until_decided(10**9), "but it is 1,000,000,000"),
     ],
 )
 def test_grids_and_looks_that_cannot_be(study: Study, make: Callable[[Study], Study], message: str) -> None:
