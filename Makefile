@@ -6,7 +6,7 @@ STARTED := $(shell date +%s)
 RESULTS ?= results
 TRACKING ?= sqlite:///mlflow.db
 
-.PHONY: help setup sweep rehearsal test lint ui findings benchmark constraints clean
+.PHONY: help setup sweep rehearsal test lint ui findings benchmark calibration constraints clean
 
 help: ## show these lines
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1	\2/' | expand -t 18
@@ -48,6 +48,9 @@ findings: .venv/ready ## write the reports of finished studies again and copy th
 
 benchmark: .venv/ready ## this project's training speed beside a plain loop, by seeds in lockstep (20 minutes)
 	$(BIN)/python benchmarks/throughput.py --json docs/benchmarks/throughput.json
+
+calibration: .venv/ready ## error rates of the verdicts by simulation, beside those of what people use today (10 minutes)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/calibration.py
 
 constraints: .venv/ready ## pin the versions that are installed now
 	{ head -n 1 constraints.txt; $(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu//'; } > constraints.new

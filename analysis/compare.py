@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from analysis.alarms import Alarm, alarms
 from analysis.evidence import Evidence, gather
-from analysis.guards import Alarm, alarms, divergence
+from analysis.guards import divergence
 from analysis.intervals import NAN, Interval, mean_interval, sd_interval, sd_of, t_interval
 from analysis.noise import NoiseSummary, summarise_noise
 from analysis.power import seeds_needed

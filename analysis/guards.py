@@ -54,8 +54,9 @@ def refuse_unfair(runs: Sequence[Run], arms: Sequence[str], own_budgets: bool = 
         raise UnfairError(
             f"Runs of arms that are not in this study: {', '.join(strangers)}. Its arms: {', '.join(arms)}."
         )
-    repeated = [key for key, count in Counter((run.arm, run.seed) for run in runs).items() if count > 1]
-    if repeated:
+    keys = [run[:2] for run in runs]
+    if len(set(keys)) < len(keys):
+        repeated = [key for key, count in Counter(keys).items() if count > 1]
         named = ", ".join(f"{arm} seed {seed}" for arm, seed in sorted(repeated))
         raise UnfairError(
             f"More than one run of the same arm and seed: {named}. Keep one of each and give the command again."
@@ -79,6 +80,8 @@ def refuse_unfair(runs: Sequence[Run], arms: Sequence[str], own_budgets: bool = 
 
 def _odd_ones(runs: Sequence[Run], field: str) -> list[str]:
     """Runs whose `field` is not that of most runs (of the first, on a tie), in words."""
+    if len({getattr(run, field) for run in runs}) < 2:
+        return []
     by_value = defaultdict(list)
     for run in runs:
         by_value[getattr(run, field)].append(run)
@@ -125,7 +128,7 @@ def divergence(counts: Mapping[str, tuple[int, int]]) -> tuple[str, str]:
 
 @lru_cache(maxsize=4096)
 def _rates_test(counts: tuple[tuple[int, int], ...]) -> tuple[str, float]:
-    if len(counts) < 2 or not all(map(sum, counts)):
+    if not all(map(sum, counts)):
         return "", 1.0
     if sum(map(sum, counts)) > EXACT:
         return "Fisher", float(stats.fisher_exact(counts).pvalue)

@@ -84,10 +84,11 @@ def _test(material: Material) -> str:
     were = "was" if len(compared) < 2 else "were each"
     sizes = _from_to([c.n_arm for c in compared])
     if s["target"] is not None:
+        alpha = s.get("alpha", ALPHA)
         return (
             f"The mean{'s' * (len(compared) > 1)} of {arms} (n = {sizes} runs) {were} compared with the fixed number "
-            f"{s['target']:g} by a one-sample t test at {s.get('alpha', ALPHA):g}, one-sided towards the side on "
-            "which it lies; the interval of its difference is two-sided, at 95 %."
+            f"{s['target']:g} by a one-sample t test at {alpha:g}, one-sided towards the side on which it lies, with "
+            f"which the {100 * (1 - 2 * alpha):g} % t interval of the difference agrees."
         )
     if not s["paired"]:
         ns = f"n = {sizes} against {_from_to([c.n_baseline for c in compared])} runs"
@@ -152,7 +153,7 @@ def _undecided(material: Material) -> str:
 
 def _diverged(material: Material) -> str:
     if material.snapshot["target"] is not None:
-        return "Diverged runs are counted and named; the means are those of the runs that converged."
+        return "An arm of which a run diverged is undecided: the mean of its other runs is not its own."
     return (
         "Diverged runs are counted and named; losses are compared among the runs that converged, and only where the "
         "rates of divergence are compatible (Boschloo's exact test at 5 %, Fisher's beyond 100 runs)."

@@ -42,7 +42,7 @@ class Table:
         frame = frame[frame["stage"] == JUDGE].sort_values(["arm", "seed"])
         completed = frame["status"] == COMPLETED
         columns = [frame["arm"], frame["seed"], completed, frame[snapshot["metric"]], *(frame[c] for c in _COLUMNS)]
-        runs = [Run(*cells) for cells in zip(*(column.tolist() for column in columns), strict=True)]
+        runs = list(map(Run._make, zip(*(column.tolist() for column in columns), strict=True)))
         names = [arm["name"] for arm in snapshot["arms"]]
         own_budgets = any(key.startswith("budget.") for arm in snapshot["arms"] for key in arm["differences"])
         refuse_unfair(runs, names, own_budgets)
@@ -85,15 +85,15 @@ class Table:
     def looks_taken(self, arm: str) -> list[int]:
         """The declared looks, in seeds, whose planned runs of `arm` and of the baseline are all recorded."""
         seeds, planned = list(self.snapshot["seeds"]), self._planned[arm] & self._planned[self.baseline]
-        recorded = self._recorded[arm].keys() & self._recorded[self.baseline].keys()
+        recorded = self._recorded(arm) & self._recorded(self.baseline)
         return [look for look in self.snapshot["design"]["looks"] if planned & recorded >= set(seeds[:look])]
 
     def diverged(self, arm: str) -> int:
-        return len(self._recorded[arm]) - len(self.losses.get(arm, ()))
+        return len(self._diverged[arm])
 
     def missing(self, arm: str) -> tuple[int, ...]:
         """Planned seeds without a recorded run."""
-        return tuple(sorted(self._planned[arm] - self._recorded[arm].keys()))
+        return tuple(sorted(self._planned[arm] - self._recorded(arm)))
 
     def dropped(self, arm: str) -> tuple[Dropped, ...]:
         """Every seed, planned or recorded, without a whole pair; without pairs, without a loss of the arm."""
@@ -101,7 +101,7 @@ class Table:
         both = (arm, self.baseline) if paired else (arm,)
         # An arm that was decided at an early look has fewer seeds than the baseline, and lacks none.
         asked = (arm,) if self.snapshot["design"]["kind"] == UNTIL_DECIDED else both
-        seeds = set[int]().union(*(self._planned[name] | self._recorded[name].keys() for name in asked))
+        seeds = set[int]().union(*(self._planned[name] | self._recorded(name) for name in asked))
         whole = set.intersection(*(set(self.losses[name]) for name in both))
         return tuple(
             Dropped(seed, "; ".join(filter(None, (self._absence(name, seed) for name in both))))
@@ -109,18 +109,22 @@ class Table:
         )
 
     def _absence(self, arm: str, seed: int) -> str:
-        run = self._recorded[arm].get(seed)
+        if seed in self.losses[arm]:
+            return ""
+        run = self._diverged[arm].get(seed)
         if run is None:
             return f"{arm} has no recorded run"
-        if run.completed:
-            return ""
         return f"{arm} diverged" + (f" at step {int(run.diverged_at)}" if isfinite(run.diverged_at) else "")
 
+    def _recorded(self, arm: str) -> set[int]:
+        return self.losses[arm].keys() | self._diverged[arm].keys()
+
     @cached_property
-    def _recorded(self) -> Mapping[str, Mapping[int, Run]]:
+    def _diverged(self) -> Mapping[str, Mapping[int, Run]]:
         found: dict[str, dict[int, Run]] = defaultdict(dict)
         for run in self.runs:
-            found[run.arm][run.seed] = run
+            if not run.completed:
+                found[run.arm][run.seed] = run
         return found
 
     @cached_property

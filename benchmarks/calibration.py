@@ -20,7 +20,7 @@ from rates.published import sections
 class Options:
     """Measure every error rate and write the page."""
 
-    studies: int = 100_000
+    studies: int = 50_000
     """Simulated studies behind a bar; slow ones have a tenth or so, none fewer than 4,000."""
     folder: Annotated[Path, tyro.conf.arg(metavar="FOLDER")] = Path("docs/benchmarks")
     """Write there."""

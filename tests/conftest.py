@@ -1,5 +1,9 @@
 import numpy as np
 import pytest
+from hypothesis import settings
+
+settings.register_profile("no clock", deadline=None)  # how long an example takes says what else the machine does
+settings.load_profile("no clock")
 
 
 @pytest.fixture(scope="session")

@@ -138,4 +138,5 @@ def usable_ranges(arm_RSP: Array, baseline_RSP: Array, cap: float) -> Difference
     )
     scale = max(np.abs(x[np.isfinite(x)]).max() for x in (arm_RSP, baseline_RSP))
     varies_R = left_SR.std(0, ddof=1) > ROUNDING * max(scale, cap)
-    return Differences(mean_R, (n - 1) ** 0.5 * left_SR.std(0), np.where(varies_R, n - 1.0, np.nan))
+    error_R = np.where(varies_R, (n - 1) ** 0.5 * left_SR.std(0), np.nan)
+    return Differences(mean_R, error_R, np.where(varies_R, n - 1.0, np.nan))

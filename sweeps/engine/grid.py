@@ -50,7 +50,7 @@ class Grid:
 
     def _replaced(self, value: Any, names: list[str], point: float) -> Any:
         name, *below = names
-        if not dataclasses.is_dataclass(value) or not hasattr(value, name):
+        if not dataclasses.is_dataclass(value) or name not in {field.name for field in dataclasses.fields(value)}:
             raise ValueError(f"A recipe has no setting {self.key!r}, so a grid cannot set it.")
         old = getattr(value, name)
         if not below and type(old) not in (int, float):

@@ -22,7 +22,7 @@ MIRROR = {
     Verdict.WORSE_WITHIN_MARGIN: Verdict.BETTER_WITHIN_MARGIN,
 }
 SEEDED = st.integers(0, 2**32 - 1)
-per_example = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+per_example = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ MEANS = {BASE: 4.15, WIDE: 4.20, MIDDLE: 4.15}
 LOOKS = [3, 5, 8, 10]
 MIRROR = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}
 SEEDED = st.integers(0, 2**32 - 1)
-per_example = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+per_example = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def losses(runs, arm):

@@ -130,11 +130,6 @@ def test_large_counts_are_compared_by_fishers_test(bad, good):
         assert f"Fisher's exact test, p = {p:.2g}" in because
 
 
-def test_one_arm_alone_has_no_rate_to_differ_from():
-    assert divergence({"a": (1, 9)}) == ("Given convergence (1 of 10 runs of a diverged): ", "")
-    assert divergence({"a": (0, 9)}) == ("", "")
-
-
 def test_runs_of_which_only_the_loss_is_known_are_not_refused():
     runs = [run(arm, seed, corpus_sha256="", recipe_version=0, tokens=0) for arm in ARMS for seed in range(3)]
     refuse_unfair(runs, ARMS)

@@ -29,11 +29,28 @@ def test_no_machine_is_asked_for_more_memory_than_it_has(plan: Plan) -> None:
     for cpus, room in ((2, 8 * GIB), (64, 3 * need + 5), (3, need), (1, 100 * GIB)):
         places = make_places(plan, [Node(cpus, 0, room)], "cpu", None)
         cohorts = places.cohorts(plan)
-        asked = places.resources(cohorts)
+        asked = places.resources(plan)
         assert asked["cpu"] == 1
         assert places.count * asked["memory"] <= room
         assert places.count == min(cpus, room // need)
         assert asked["memory"] >= WORKER + max(memory(c[0].recipe, len(c)).total for c in cohorts)
+
+
+def test_what_is_reserved_is_enough_for_any_later_round(tiny: ModuleType, corpus: Corpus) -> None:
+    """Nine runs of a program are cut into five and four, but eight of them would be one cohort."""
+    nine = make_plan(tiny.study().with_arms(("wide",)).replace(seeds=tuple(range(9))), corpus, [])
+    places = make_places(nine, [Node(1, 0, 8 * GIB)], "cpu", None)
+    eight = nine.after(run.run_id for run in nine.runs if run.seed == 0)
+    assert (max(map(len, places.cohorts(nine))), max(map(len, places.cohorts(eight)))) == (5, 8)
+    assert places.resources(nine) == places.resources(eight)
+
+
+def test_a_cohort_that_goes_on_from_fewer_places_is_reserved_for_whole(plan: Plan) -> None:
+    """Its members were chosen when there was one place; of two places each would hold half of them."""
+    one, two = (make_places(plan, [Node(cpus, 0, 8 * GIB)], "cpu", None) for cpus in (1, 2))
+    earlier = [[run.run_id for run in one.cohorts(plan)[0]]]
+    assert len(two.cohorts(plan, earlier)[0]) == 2 * len(two.cohorts(plan)[0])
+    assert two.resources(plan, earlier)["memory"] == one.resources(plan)["memory"] > two.resources(plan)["memory"]
 
 
 def test_a_machine_too_small_for_one_run_is_refused_with_both_numbers(plan: Plan) -> None:
@@ -46,8 +63,8 @@ def test_gpus_are_shared_as_asked(plan: Plan) -> None:
     nodes = [Node(16, 2, 8 * GIB), Node(4, 0, 8 * GIB)]
     alone, shared = make_places(plan, nodes, "cuda", None), make_places(plan, nodes, "cuda", 4)
     assert (alone.count, shared.count) == (2, 8)
-    assert alone.resources([]) == {"cpu": 1, "gpu": 1}
-    assert shared.resources([]) == {"cpu": 1, "gpu": 0.25}
+    assert alone.resources(plan) == {"cpu": 1, "gpu": 1}
+    assert shared.resources(plan) == {"cpu": 1, "gpu": 0.25}
     assert shared.memory == alone.memory // 4
     assert make_places(plan, [Node(3, 2, 8 * GIB)], "cuda", 4).count == 3  # each takes a core as well
 
