@@ -14,7 +14,8 @@ from scipy import special
 from analysis.guards import divergence
 from analysis.intervals import ROUNDING
 from analysis.robustness import mean_excess
-from analysis.verdict import FEWEST_SEEDS
+from analysis.sequential import MIXTURE
+from analysis.verdict import ALPHA, FEWEST_SEEDS
 from rates.scenarios import Array
 
 Flags = NDArray[np.bool_]
@@ -33,9 +34,9 @@ class Differences:
         df = self.df_R[:1] if (self.df_R == self.df_R[0]).all() else self.df_R
         return special.stdtrit(df, 1 - alpha / 2) * self.error_R
 
-    def p(self, truth: float = 0.0) -> Array:
-        """Two-sided p-values of the hypothesis that the difference is `truth`."""
-        return 2 * special.stdtr(self.df_R, -np.abs(self.mean_R - truth) / self.error_R)
+    def p(self) -> Array:
+        """Two-sided p-values of the hypothesis of no difference."""
+        return 2 * special.stdtr(self.df_R, -np.abs(self.mean_R) / self.error_R)
 
     def outside_p(self, margin: float) -> tuple[Array, Array]:
         """One-sided p-values of a difference of at least `margin`, and of at most -`margin`."""
@@ -46,13 +47,13 @@ class Differences:
         """`verdict.equivalence_p`."""
         return np.maximum(*self.outside_p(margin))
 
-    def excludes(self, truth: float | Array = 0.0, alpha: float = 0.05) -> Flags:
-        """Where the interval of confidence 1 - alpha leaves out `truth`."""
-        return np.abs(self.mean_R - truth) > self.half(alpha)
+    def excludes(self, truth: float | Array = 0.0) -> Flags:
+        """Where the 95 % interval leaves out `truth`."""
+        return np.abs(self.mean_R - truth) > self.half(ALPHA)
 
-    def within(self, margin: float, alpha: float = 0.05) -> Flags:
-        """Where two one-sided tests at `alpha` declare the difference smaller than `margin`."""
-        return np.abs(self.mean_R) + self.half(2 * alpha) < margin
+    def within(self, margin: float) -> Flags:
+        """Where the 90 % interval lies inside the margin."""
+        return np.abs(self.mean_R) + self.half(2 * ALPHA) < margin
 
     def only(self, where_R: Flags) -> "Differences":
         """Without a decision where not `where_R`."""
@@ -101,7 +102,7 @@ def prefixes(d_RN: Array, counts: Sequence[int]) -> list[Differences]:
     return [paired(d_RN[:, :n], zeros[:, :n]) for n in counts]
 
 
-def running_log_e(d_RN: Array, g: float = 0.25) -> Array:
+def running_log_e(d_RN: Array, g: float = MIXTURE) -> Array:
     """`sequential.log_e` after every pair."""
     n = np.arange(1, d_RN.shape[1] + 1)
     sum_RN, squares_RN = d_RN.cumsum(1), (d_RN**2).cumsum(1)

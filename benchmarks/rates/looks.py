@@ -109,9 +109,6 @@ def found_by(looker: Looker, counts: Sequence[int] = LOOKS) -> tuple[dict[str, C
 
 
 def _named(counts: Sequence[int]) -> str:
-    gaps = set(np.diff(counts))
-    return (
-        f"looks {counts[0]}..{counts[-1]}"
-        if gaps == {1} and len(counts) > 4
-        else f"looks {', '.join(map(str, counts))}"
-    )
+    if tuple(counts) == EVERY:
+        return f"looks {counts[0]}..{counts[-1]}"
+    return f"looks {', '.join(map(str, counts))}"

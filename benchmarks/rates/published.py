@@ -36,16 +36,8 @@ def rival_name(method: str, scenario: str, n: int) -> str:
 
 
 def _rival(method: Rival, scenario: str, n: int) -> Bar:
-    rho = 0.5 if method.paired else 0.0
-
-    cells = at_truth_0(
-        [SHOWN[scenario]],
-        [n],
-        [rho],
-        unpaired_method=None if method.paired else method.claims,
-        paired_method=method.claims if method.paired else None,
-    )
-    return Bar(rival_name(method.name, scenario, n), cells, slow=25)
+    methods = (None, method.claims) if method.paired else (method.claims, None)
+    return Bar(rival_name(method.name, scenario, n), at_truth_0([SHOWN[scenario]], [n], [0.5], *methods), slow=25)
 
 
 def _fixed() -> list[Bar]:
@@ -101,31 +93,17 @@ def _many() -> list[Bar]:
 def _tuned() -> list[Bar]:
     bars = [Bar("tuned: about the selected points", best_of_tuned(about_the_selected, 5), high=6, slow=10)]
     for what, claim, high in (("", about_the_best, 10.5), (", widened", about_the_best_widened, 5.0)):
-        bars += [
-            Bar(
-                f"tuned: about the best on the grid{what}, judged with {n}", best_of_tuned(claim, n), high=high, slow=10
-            )
-            for n in (5, 10, 20)
-        ]
-    return [
-        *bars,
-        Bar("usable range: false difference, 3 seeds", usable(EQUAL_RANGES, [3]), high=11.5, slow=10),
-        Bar("usable range: false difference, 5 seeds", usable(EQUAL_RANGES, [5]), high=8.5, slow=10),
-        Bar("usable range: false difference, 10 seeds", usable(EQUAL_RANGES, [10]), high=8.5, slow=25),
-        Bar("usable range: coverage, 5 and 10 seeds", usable(RANGES, [5, 10], covered=True), low=91, slow=25),
-        Bar(
-            "usable range: coverage, 60 % diverge at a point, 5 seeds",
-            usable(CLIFFS, [5], covered=True),
-            low=91,
-            slow=25,
-        ),
-        Bar(
-            "usable range: coverage, 60 % diverge at a point, 10 seeds",
-            usable(CLIFFS, [10], covered=True),
-            low=91,
-            slow=25,
-        ),
-    ]
+        for n in (5, 10, 20):
+            name = f"tuned: about the best on the grid{what}, judged with {n}"
+            bars.append(Bar(name, best_of_tuned(claim, n), high=high, slow=10))
+    for n, high, slow in ((3, 11.5, 10), (5, 8.5, 10), (10, 8.5, 25)):
+        name = f"usable range: false difference, {n} seeds"
+        bars.append(Bar(name, usable(EQUAL_RANGES, [n]), high=high, slow=slow))
+    bars.append(Bar("usable range: coverage, 5 and 10 seeds", usable(RANGES, [5, 10], covered=True), low=91, slow=25))
+    for n in (5, 10):
+        name = f"usable range: coverage, 60 % diverge at a point, {n} seeds"
+        bars.append(Bar(name, usable(CLIFFS, [n], covered=True), low=91, slow=25))
+    return bars
 
 
 def _controls() -> list[Bar]:

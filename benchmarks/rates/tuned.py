@@ -1,7 +1,4 @@
-"""Cells for arms that were tuned on a grid: judged with fresh seeds at the selected points, and the usable range.
-
-A study tunes both arms with S seeds on the same grid, then judges them with fresh seeds at each arm's selected point.
-"""
+"""Cells for arms tuned on the same grid: judged with fresh seeds at each arm's selected point, and the usable range."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -45,11 +42,9 @@ def about_the_best_widened(judged: Judged) -> Flags:
     return np.abs(judged.found.mean_R - judged.best) > reach_R
 
 
-def judge(
-    rng: Generator, studies: int, arms: tuple[Response, Response], tuning: int, judging: int, rho: float, sd: float
-) -> Judged:
+def judge(rng: Generator, studies: int, arms: tuple[Response, Response], judging: int, rho: float, sd: float) -> Judged:
     """The arm's SD is `sd` times the baseline's; the seed makes a share `rho` of the variance."""
-    of_seed_RS, of_seed_RN = rng.standard_normal((studies, tuning)), rng.standard_normal((studies, judging))
+    of_seed_RS, of_seed_RN = rng.standard_normal((studies, TUNING)), rng.standard_normal((studies, judging))
     grids, losses, means = [], [], []
     for response, scale in zip(arms, (sd, 1.0), strict=True):
         grid_RSP = draw_grid(rng, response, of_seed_RS, rho, scale)
@@ -61,7 +56,7 @@ def judge(
         losses.append(np.where(lost_RN, np.nan, loss_RN))
         means.append(response.means_P[at_R])
     found = paired(losses[0], losses[1]).only(compatible_rates(losses[0], losses[1]))
-    spread_R = np.fmax(*map(spread, grids)) / tuning**0.5
+    spread_R = np.fmax(*map(spread, grids)) / TUNING**0.5
     return Judged(found, means[0] - means[1], arms[0].best - arms[1].best, spread_R)
 
 
@@ -69,7 +64,7 @@ def best_of_tuned(claim: Claim, judging: int, responses: Sequence[Response] = RE
     """Every pair of responses, tuned with three seeds at each point and judged with `judging` fresh ones."""
 
     def cell(arms: tuple[Response, Response], rho: float, sd: float) -> Cell:
-        return lambda rng, studies: {"": claim(judge(rng, studies, arms, TUNING, judging, rho, sd))}
+        return lambda rng, studies: {"": claim(judge(rng, studies, arms, judging, rho, sd))}
 
     return {
         f"{arms[0].name} against {arms[1].name}, SD {sd:g}:1, rho {rho:g}": cell(arms, rho, sd)
@@ -77,28 +72,23 @@ def best_of_tuned(claim: Claim, judging: int, responses: Sequence[Response] = RE
     }
 
 
-def usable(
-    pairs: Sequence[tuple[Response, Response]],
-    tunings: Sequence[int],
-    covered: bool = False,
-    compare: Callable[[Array, Array, float], Differences] = usable_ranges,
-) -> dict[str, Cell]:
+def usable(pairs: Sequence[tuple[Response, Response]], seeds: Sequence[int], covered: bool = False) -> dict[str, Cell]:
     """Where the 95 % interval of the usable range leaves out (`covered`: holds) the true difference.
 
     Losses have an SD of 0.02 or 0.1 nats, the cap is 1 nat; a seed makes half of the variance.
     """
 
-    def cell(arms: tuple[Response, Response], tuning: int, cap: float) -> Cell:
+    def cell(arms: tuple[Response, Response], n: int, cap: float) -> Cell:
         truth = arms[0].excess(cap) - arms[1].excess(cap)
 
         def simulate(rng: Generator, studies: int) -> Outcomes:
-            of_seed_RS = rng.standard_normal((studies, tuning))
+            of_seed_RS = rng.standard_normal((studies, n))
             ours, theirs = (draw_grid(rng, response, of_seed_RS, 0.5) for response in arms)
-            return {"": compare(ours, theirs, cap).excludes(truth) ^ covered}
+            return {"": usable_ranges(ours, theirs, cap).excludes(truth) ^ covered}
 
         return simulate
 
     return {
         f"{arms[0].name} against {arms[1].name}, SD {sd:g} nats, n = {n}": cell(arms, n, 1 / sd)
-        for arms, sd, n in product(pairs, (0.02, 0.1), tunings)
+        for arms, sd, n in product(pairs, (0.02, 0.1), seeds)
     }

@@ -131,10 +131,12 @@ def test_half_a_part_does_not_count(records: Records) -> None:
 
 def test_a_run_is_called_as_the_plan_calls_it(records: Records) -> None:
     records.append([row("1", arm="old"), row("2", arm="older", seed=1)], [point("1", 0), point("2", 0)])
-    plan = {"runs": [{"run_id": "1", "arm": "new", "seed": 0}]}
+    plan = {"runs": [{"run_id": "1", "arm": "new", "seed": 0, "stage": "tune", "point": 0.003}]}
     runs, curves = records.planned(plan)
-    assert runs[["run_id", "arm"]].to_numpy().tolist() == [["1", "new"]]
+    assert runs[["run_id", "arm", "stage", "point"]].to_numpy().tolist() == [["1", "new", "tune", 0.003]]
     assert curves["arm"].tolist() == ["new"]
+    nothing = records.planned_runs({"runs": []})
+    assert (len(nothing), nothing["point"].dtype) == (0, float)
 
 
 def test_one_process_at_a_time(records: Records) -> None:
