@@ -49,7 +49,7 @@ findings: .venv/ready ## write the reports of finished studies again and copy th
 benchmark: .venv/ready ## this project's training speed beside a plain loop, by seeds in lockstep (20 minutes)
 	$(BIN)/python benchmarks/throughput.py --json docs/benchmarks/throughput.json
 
-calibration: .venv/ready ## error rates of the verdicts by simulation, beside those of what people use today (10 minutes)
+calibration: .venv/ready ## error rates of the verdicts by simulation, beside those of what people use today (5 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/calibration.py
 
 constraints: .venv/ready ## pin the versions that are installed now

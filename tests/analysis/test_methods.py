@@ -70,7 +70,7 @@ def test_a_grid_is_told_with_both_of_its_answers(said: Said) -> None:
     grid = {"key": "optimizer.learning_rate", "points": [0.001, 0.003], "seeds": [1_000_000, 1_000_001, 1_000_002]}
     text = said(tuning=grid)
     assert "the learning rate of every arm was tuned on one grid (0.001 and 0.003) with the same 3 seeds" in text
-    assert "widened by 0.5 SD / √3" in text
+    assert "widened by 2 SD / √3" in text
     assert "usable range" in text
 
 

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from analysis.compare import analyse
 from analysis.intervals import Interval
 from analysis.robustness import usable_range
-from analysis.tuning import select, selections, summarise_tuning
+from analysis.tuning import BEST_ON_GRID, select, selections, summarise_tuning
 from analysis.verdict import Verdict
 
 POINTS, SEEDS = (3e-4, 1e-3, 3e-3), (1_000_000, 1_000_001, 1_000_002, 1_000_003, 1_000_004)
@@ -103,12 +103,13 @@ def test_the_usable_range_is_that_of_the_whole_rows_and_widens_the_judged_interv
     assert one.range == usable_range(grids[WIDE], grids[BASE])
     assert one.p_adjusted == one.range.p_value
     spread = max(np.mean(grid.var(0, ddof=1)) ** 0.5 for grid in grids.values())
-    assert one.widened95.low == pytest.approx(own.low - 0.5 * spread / 5**0.5)
-    assert one.widened95.high == pytest.approx(own.high + 0.5 * spread / 5**0.5)
+    assert one.widened95.low == pytest.approx(own.low - BEST_ON_GRID * spread / 5**0.5)
+    assert one.widened95.high == pytest.approx(own.high + BEST_ON_GRID * spread / 5**0.5)
     assert one.sentence.startswith(f"{WIDE} is usable over a narrower range of learning rate than {BASE}")
     missing = runs[~((runs["arm"] == WIDE) & (runs["seed"] == SEEDS[0]) & (runs["point"] == 1e-3))]
     (rest,) = summarise_tuning(missing, tuned, {WIDE: own}).ranges
     assert rest.range == usable_range(grids[WIDE][1:], grids[BASE][1:])
+    assert "is not known: 4 tuning seeds are there, and a claim takes 5" in rest.sentence
 
 
 def test_a_study_without_a_grid_has_no_tuning(snapshot, make_runs):

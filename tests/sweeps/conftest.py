@@ -1,9 +1,14 @@
 import importlib.util
+import io
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -62,22 +67,28 @@ def environment() -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[str]:
-    """The address of a running Ray of two CPUs, ended by its own process alone."""
+def cluster(ray: tuple[str, int]) -> str:
+    """The address of a running Ray of two CPUs."""
+    return ray[0]
+
+
+@pytest.fixture(scope="session")
+def ray() -> Iterator[tuple[str, int]]:
+    """The address of a Ray and the process that started it, by which alone it is ended."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    ray = Path(sys.executable).with_name("ray")
+    command = Path(sys.executable).with_name("ray")
     options = ["--head", "--block", f"--port={port}", "--node-ip-address=127.0.0.1", "--num-cpus=2"]
     process = subprocess.Popen(
-        [str(ray), "start", *options, "--include-dashboard=false", "--disable-usage-stats"],
+        [str(command), "start", *options, "--include-dashboard=false", "--disable-usage-stats"],
         env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     assert process.stdout is not None
     for line in process.stdout:
         if "Ray runtime started" in line:
             break
-    yield f"127.0.0.1:{port}"
+    yield f"127.0.0.1:{port}", process.pid
     process.terminate()
     process.wait(timeout=30)
     process.stdout.close()
@@ -100,18 +111,48 @@ def run(tmp_path: Path, text: Path) -> Run:
     return run_study
 
 
-@pytest.fixture
-def give(
-    tmp_path: Path, text: Path, tiny: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Give:
-    """Give a command in `tmp_path`: exit code, what was printed, what was complained of."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="session")
+def give_in(text: Path, tiny: ModuleType) -> Give:
+    """Give a command in a folder: exit code, what was printed, what was complained of.
 
-    def give_command(*options: str, study: Callable[[], Study] = tiny.study) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["sweeps/tiny.py", "--corpus", str(text), *options])
-        with pytest.raises(SystemExit) as ended:
-            main(study)
+    In this process, which spares each command the imports; with ``--address`` it trains on that Ray.
+    """
+
+    def give_command(folder: Path, *options: str, study: Callable[[], Study] = tiny.study) -> tuple[int, str, str]:
+        out, err = io.StringIO(), io.StringIO()
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+            patch.chdir(folder)
+            patch.setattr(sys, "argv", ["sweeps/tiny.py", "--corpus", str(text), *options])
+            for name in ("COLUMNS", "RAY_AUTH_MODE"):
+                patch.setenv(name, ENVIRONMENT[name])
+            with pytest.raises(SystemExit) as ended:
+                main(study)
         assert isinstance(ended.value.code, int)
-        return ended.value.code, *capsys.readouterr()
+        return ended.value.code, out.getvalue(), err.getvalue()
 
     return give_command
+
+
+@pytest.fixture
+def give(tmp_path: Path, give_in: Give) -> Give:
+    """Give a command in `tmp_path`."""
+    return partial(give_in, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An SQLite store of MLflow with its tables, which take seconds to make."""
+    path = tmp_path_factory.mktemp("empty") / "mlflow.db"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # MLflow's use of SQLAlchemy is not ours to judge
+        from mlflow.tracking import MlflowClient
+
+        MlflowClient(tracking_uri=f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture
+def store(empty_store: Path, tmp_path: Path) -> str:
+    """The URI of the store that a command given in `tmp_path` finds."""
+    shutil.copy(empty_store, tmp_path / "mlflow.db")
+    return f"sqlite:///{tmp_path}/mlflow.db"

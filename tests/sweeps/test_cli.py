@@ -32,6 +32,9 @@ MISTAKES = {
         "--cohorts-per-gpu is for training on a GPU",
     ),
     "no cohort on a GPU": (["--cohorts-per-gpu", "0"], "--cohorts-per-gpu must be at least 1"),
+    "a most without looks": (["--max-seeds", "8"], "--max-seeds is the most that --until-decided may come to"),
+    "seeds and looks": (["--until-decided", "--seeds", "8"], "--seeds is a number fixed beforehand"),
+    "too few seeds to decide": (["--until-decided", "--max-seeds", "2"], "--max-seeds is 3 at least"),
     "tracking of an unknown kind": (
         ["--tracking-uri", "foo://bar"],
         "starts with foo:, which no MLflow store has",
@@ -134,30 +137,31 @@ def test_a_mistake_in_a_study_file_ends_as_plainly(run: Run, tmp_path: Path) -> 
     assert [p.name for p in tmp_path.iterdir()] == ["changed.py"]
 
 
-def after_the_start(done: subprocess.CompletedProcess[str], folder: Path) -> str:
+def after_the_start(given: tuple[int, str, str], folder: Path) -> str:
     """A mistake that only the cluster can show: the study has announced itself, and the complaint is still a line."""
-    assert done.returncode == 2, done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    code, _, err = given
+    assert code == 2, err
+    assert len(err.strip().splitlines()) == 1, err
     written = [path.name for path in folder.rglob("*") if path.is_file()]
     assert written == [".lock"]  # neither half a study nor a run that MLflow would show as running
-    return done.stderr
+    return err
 
 
-def test_no_cluster_at_the_address(run: Run, tmp_path: Path) -> None:
-    assert "No Ray cluster answers at '127.0.0.1:1'" in after_the_start(run("--address", "127.0.0.1:1"), tmp_path)
+def test_no_cluster_at_the_address(give: Give, tmp_path: Path) -> None:
+    assert "No Ray cluster answers at '127.0.0.1:1'" in after_the_start(give("--address", "127.0.0.1:1"), tmp_path)
 
 
-def test_cuda_without_a_gpu(run: Run, cluster: str, tmp_path: Path) -> None:
+def test_cuda_without_a_gpu(give: Give, cluster: str, tmp_path: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU, so --device cuda is no mistake here")
-    assert "--device cuda needs a GPU" in after_the_start(run("--device", "cuda", "--address", cluster), tmp_path)
+    assert "--device cuda needs a GPU" in after_the_start(give("--device", "cuda", "--address", cluster), tmp_path)
 
 
-def test_sharing_a_gpu_that_no_machine_has(run: Run, cluster: str, tmp_path: Path) -> None:
+def test_sharing_a_gpu_that_no_machine_has(give: Give, cluster: str, tmp_path: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU, so --cohorts-per-gpu is no mistake here")
-    done = run("--cohorts-per-gpu", "2", "--address", cluster)
-    assert "--cohorts-per-gpu is for training on a GPU" in after_the_start(done, tmp_path)
+    complaint = after_the_start(give("--cohorts-per-gpu", "2", "--address", cluster), tmp_path)
+    assert "--cohorts-per-gpu is for training on a GPU" in complaint
 
 
 def test_help_is_for_people(give: Give) -> None:
@@ -165,6 +169,8 @@ def test_help_is_for_people(give: Give) -> None:
     assert code == 0
     for option in (
         "--seeds",
+        "--until-decided",
+        "--max-seeds",
         "--preset",
         "--plan",
         "--arms",

@@ -52,11 +52,10 @@ def test_the_identity_is_the_same_in_another_process() -> None:
         "from model.recipe import Recipe; from sweeps.engine.fingerprint import run_id; "
         f"print(run_id(Recipe(), {SHA!r}, 7))"
     )
-    for hash_seed in ("1", "2"):
-        done = subprocess.run(
-            [sys.executable, "-c", code], env={"PYTHONHASHSEED": hash_seed}, capture_output=True, text=True, check=True
-        )
-        assert done.stdout.strip() == run_id(Recipe(), SHA, 7)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PYTHONHASHSEED": "1"}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == run_id(Recipe(), SHA, 7)
 
 
 def test_the_identity_does_not_change_between_versions() -> None:

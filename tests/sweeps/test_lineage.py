@@ -3,7 +3,6 @@
 import contextlib
 import math
 import os
-import shutil
 import signal
 import socket
 import sqlite3
@@ -42,7 +41,7 @@ def row(number: int, **changes: Any) -> dict[str, Any]:
     return names | numbers | sizes | origin | {"commit": "c" * 40, "finished": finished} | changes
 
 
-def curve(number: int, points: int = 1200) -> list[dict[str, Any]]:
+def curve(number: int, points: int = 300) -> list[dict[str, Any]]:
     run_id, arm, seed = PLAN[number]
     key = {"run_id": run_id, "arm": arm, "seed": seed}
     return [key | {"step": k, "name": n, "value": number + math.exp(-k / 300)} for n in NAMES for k in range(points)]
@@ -75,20 +74,6 @@ class Study:
 @pytest.fixture
 def study(tmp_path: Path) -> Study:
     return Study(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An SQLite store with its tables, which take a second to make."""
-    path = tmp_path_factory.mktemp("empty") / "mlflow.db"
-    client(f"sqlite:///{path}")
-    return path
-
-
-@pytest.fixture
-def store(empty_store: Path, tmp_path: Path) -> str:
-    shutil.copy(empty_store, tmp_path / "mlflow.db")
-    return f"sqlite:///{tmp_path}/mlflow.db"
 
 
 def client(uri: str) -> Any:

@@ -1,7 +1,6 @@
 """The whole way, with a real Ray, a real MLflow store and real files: from a command to a verdict, through every kind
 of interruption, with the same numbers in the end."""
 
-import contextlib
 import json
 import os
 import re
@@ -12,6 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 
@@ -19,12 +19,21 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import torch
+from ray.cloudpickle import register_pickle_by_value
+from torch import nn
 
 from analysis.folder import locked
 from analysis.records import Records
-from sweeps.engine.study import Study
+from model.corpus.text import Corpus
+from model.hardware import native_bf16
+from model.parts.feedforward import GELUFeedForward
+from model.recipe import Member
+from model.seeding import Follow, Streams
+from model.train import train
+from sweeps.engine.grid import Grid
+from sweeps.engine.plan import make_plan, whole
+from sweeps.engine.study import Arm, Study
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
 Give = Callable[..., tuple[int, str, str]]
 TINY = Path(__file__).parent / "tiny.py"
 NOT_WIDE = ({"narrow"}, {"wild"}, {"narrow", "wild"})  # which differ in learning rate alone, and so train together
@@ -133,48 +142,51 @@ def test_the_same_command_runs_nothing(copy: Path, give: Give) -> None:
     assert len(children(copy)) == 9
 
 
-def test_more_seeds_run_only_the_new_ones(copy: Path, run: Run, cluster: str) -> None:
+def test_more_seeds_run_only_the_new_ones(copy: Path, give: Give, cluster: str) -> None:
+    """After a verdict on three seeds, which the verdict on four must allow for."""
     before = results_of(rows(copy))
-    done = run("--seeds", "4", "--address", cluster)
-    assert done.returncode == 0, done.stderr
-    assert "3 of 12 runs to train" in done.stdout
+    code, out, err = give("--seeds", "4", "--address", cluster)
+    assert (code, err) == (0, "")
+    assert "3 of 12 runs to train" in out
+    assert "Seeds were added after a verdict had been seen" in " ".join(out.split())
+    assert json.loads((study_in(copy) / "study.json").read_text())["design"] == {"kind": "open", "looks": [3, 4]}
     after = results_of(rows(copy))
     assert set(after) - set(before) == {("narrow", 3), ("wide", 3), ("wild", 3)}
     assert after.items() >= {k: v for k, v in before.items() if v == v}.items()  # NaN is not itself
 
 
-def test_a_cut_part_is_named_and_mended(copy: Path, run: Run, cluster: str) -> None:
+def test_a_cut_part_is_named_and_mended(copy: Path, give: Give, cluster: str) -> None:
     frame = rows(copy).set_index("run_id")
     part = min((study_in(copy) / "runs").iterdir())
     lost = list(pd.read_parquet(part)["run_id"])
     part.write_bytes(part.read_bytes()[:-30])
-    done = run()
-    assert done.returncode == 2
-    assert part.name in done.stderr
-    assert "Delete it and give the same command again" in done.stderr
+    code, _, err = give()
+    assert code == 2
+    assert part.name in err
+    assert "Delete it and give the same command again" in err
     part.unlink()
-    done = run("--address", cluster)
-    assert done.returncode == 0, done.stderr
-    assert f"{len(lost)} of 9 runs to train" in done.stdout
+    code, out, err = give("--address", cluster)
+    assert (code, err) == (0, "")
+    assert f"{len(lost)} of 9 runs to train" in out
     again = rows(copy).set_index("run_id")
     assert str(dict(again.loc[lost, "val_loss"])) == str(dict(frame.loc[lost, "val_loss"]))
     assert len(children(copy)) == 9
 
 
-def test_curves_that_are_lost_are_made_again(copy: Path, run: Run, cluster: str) -> None:
+def test_curves_that_are_lost_are_made_again(copy: Path, give: Give, cluster: str) -> None:
     before = results_of(rows(copy))
     lost = min((study_in(copy) / "curves").iterdir())
     runs = len(pd.read_parquet(study_in(copy) / "runs" / lost.name))
     lost.unlink()
-    done = run("--address", cluster)
-    assert done.returncode == 0, done.stderr
-    assert f"{runs} of 9 runs to train" in done.stdout
+    code, out, err = give("--address", cluster)
+    assert (code, err) == (0, "")
+    assert f"{runs} of 9 runs to train" in out
     frame = rows(copy)
     assert str(results_of(frame)) == str(before)
     assert set(Records(study_in(copy)).curves(list(frame["run_id"]))["run_id"]) == set(frame["run_id"])
 
 
-def test_records_that_cannot_be_written_end_the_sweep_plainly(copy: Path, run: Run, cluster: str) -> None:
+def test_records_that_cannot_be_written_end_the_sweep_plainly(copy: Path, give: Give, cluster: str) -> None:
     """As on a full disk: a sentence, exit code 2, and what was recorded stays."""
     before = rows(copy)
     scratch = study_in(copy) / "curves"
@@ -182,10 +194,10 @@ def test_records_that_cannot_be_written_end_the_sweep_plainly(copy: Path, run: R
     scratch.symlink_to("/proc")  # where nothing can be made, but what is asked for can be looked up
     for part in (copy / "kept").iterdir():
         assert not (scratch / part.name).exists()
-    done = run("--address", cluster)
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert "cannot be written" in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    code, out, err = give("--address", cluster)
+    assert code == 2, out + err
+    assert "cannot be written" in err
+    assert len(err.strip().splitlines()) == 1
     scratch.unlink()
     (copy / "kept").rename(scratch)
     assert rows(copy).equals(before)
@@ -281,24 +293,25 @@ def test_another_study_takes_over_what_is_recorded(copy: Path, give: Give, chang
 
 
 Start = Callable[..., subprocess.Popen[str]]
+LONGER = ("--arms", "wide", "--steps", "300")
 
 
 @pytest.fixture(scope="module")
 def start(text: Path, environment: dict[str, str]) -> Start:
-    """Start two arms of a longer study in a folder, in a process group of its own like a shell's job; states of cohorts
-    are kept five times a second."""
+    """Start `LONGER` in a folder, in a process group of its own like a shell's job; states of cohorts are kept five
+    times a second."""
 
     def start_in(folder: Path, *options: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, str(TINY), "--corpus", str(text), "--arms", "wide", *options],
-            cwd=folder, env=environment | {"TINY_STEPS": "300", "TINY_CHECKPOINT_SECONDS": "0.2"}, text=True,
-            start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            [sys.executable, str(TINY), "--corpus", str(text), *LONGER, *options],
+            cwd=folder, env=environment | {"TINY_CHECKPOINT_SECONDS": "0.2"}, text=True, start_new_session=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
 
     return start_in
 
 
-def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str], seconds: float = 60) -> None:
+def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str], seconds: float = 120) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert process.poll() is None, process.communicate()
@@ -335,30 +348,35 @@ def marks(folder: Path) -> dict[str, int]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory, start: Start, cluster: str) -> dict[tuple[str, int], float]:
-    """The losses of the longer study when nothing happens to it, trained on a Ray that was already running."""
-    folder = tmp_path_factory.mktemp("undisturbed")
-    process = start(folder, "--address", cluster)
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, out + err
-    return results_of(rows(folder))
+def undisturbed(tiny: ModuleType, corpus: Corpus) -> dict[tuple[str, int], float]:
+    """The losses of `LONGER` until it is decided, on two places, when nothing happens to it: trained here, without Ray,
+    in the cohorts of its two looks."""
+    study = tiny.study().with_arms(("wide",)).with_steps(300).until_decided(5)
+    study = study.with_precision("bf16" if native_bf16("cpu") else "fp32")
+    first = make_plan(study, corpus, [])
+    second = whole(first, corpus).after(run.run_id for run in first.runs)
+    losses = {}
+    for cohort in first.cohorts(2, 2**30) + second.cohorts(2, 2**30):
+        results = train([Member(run.recipe, run.seed) for run in cohort], corpus)
+        losses |= {(run.arm, run.seed): r.val_loss for run, r in zip(cohort, results, strict=True)}
+    return losses
 
 
-def finish(folder: Path, start: Start, cluster: str) -> dict[tuple[str, int], float]:
+def finish(folder: Path, give: Give, *options: str, runs: int) -> dict[tuple[str, int], float]:
     """Give the same command again: it trains what is missing, and MLflow then has each run once."""
-    missing, kept = 6 - recorded(folder), states(folder)
-    process = start(folder, "--address", cluster)
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, out + err
-    assert f"{missing} of 6 runs to train" in out
+    missing, kept = runs - recorded(folder), states(folder)
+    code, out, err = give(*LONGER, *options)
+    assert (code, err) == (0, ""), out
+    assert f"{missing} of {runs} runs to train" in out
     assert ("Going on from a state that was kept: " in out) == bool(kept)
-    assert len(children(folder)) == 6
+    assert len(children(folder)) == runs
     assert not (study_in(folder) / "checkpoints").exists()
     return results_of(rows(folder))
 
 
+@pytest.mark.usefixtures("store")
 def test_stopped_by_ctrl_c_and_given_again(
-    tmp_path: Path, start: Start, cluster: str, undisturbed: dict[tuple[str, int], float]
+    tmp_path: Path, start: Start, give: Give, cluster: str, undisturbed: dict[tuple[str, int], float]
 ) -> None:
     process = start(tmp_path)
     wait_for(lambda: recorded(tmp_path) >= 1, process)
@@ -371,41 +389,47 @@ def test_stopped_by_ctrl_c_and_given_again(
     assert re.search(rf"Stopped after .*: {done} of 6 runs are recorded, and the same command trains the other", out)
     assert (study_in(tmp_path) / "report.html").is_file()
     assert (study_in(tmp_path) / "checkpoints").is_dir()
-    assert finish(tmp_path, start, cluster) == undisturbed
+    found = finish(tmp_path, give, "--address", cluster, runs=6)
+    assert found == pytest.approx({run: undisturbed[run] for run in found}, abs=1e-3)  # a Ray of more places, maybe
+    assert len(found) == 6
 
 
+@pytest.mark.usefixtures("store")
 def test_a_lost_worker_and_then_a_lost_driver(
-    tmp_path: Path, start: Start, cluster: str, undisturbed: dict[tuple[str, int], float]
+    tmp_path: Path, start: Start, give: Give, ray: tuple[str, int], undisturbed: dict[tuple[str, int], float]
 ) -> None:
     """Killed workers cost what their cohorts did since their last states, and so does a killed driver: both go on from
-    there to the same numbers, and a killed driver leaves what was recorded."""
-    process = start(tmp_path)
+    there to the same numbers, and a killed driver leaves what was recorded. Here in a study until it is decided: the
+    workers are lost before its first look, the driver after it."""
+    options = ("--until-decided", "--max-seeds", "5", "--address", ray[0])
+    process = start(tmp_path, *options)
     wait_for(lambda: len(states(tmp_path)) >= 2, process)
-    workers = [pid for pid in descendants(process.pid) if b"Trainable" in command(pid)]
-    assert len(workers) >= 2
-    for pid in workers:
+    assert recorded(tmp_path) == 0
+    assert len(workers(ray[1])) >= 2
+    for pid in workers(ray[1]):
         os.kill(pid, signal.SIGKILL)
     first = states(tmp_path)
     mark(first)
-    wait_for(lambda: recorded(tmp_path) >= 1 and bool(states(tmp_path)), process)
-    everything = descendants(process.pid)
+    wait_for(lambda: recorded(tmp_path) >= 6 and bool(states(tmp_path)), process)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=60)
-    end_all(everything)
-    assert 1 <= recorded(tmp_path) < 6
+    wait_until_gone(workers(ray[1]))
+    assert 6 <= recorded(tmp_path) < 10
     second = states(tmp_path)
     assert second
     mark(second)
-    assert finish(tmp_path, start, cluster) == undisturbed
+    assert finish(tmp_path, give, *options, runs=10) == undisturbed
     marked = [path.stem for path in (*first, *second)]
     assert marks(tmp_path) == {name: marked.count(name) for name in marks(tmp_path)}
 
 
-def end_all(processes: list[int]) -> None:
-    """End what a killed driver leaves of its Ray, as a machine that goes down does, and see that it is gone."""
-    for pid in processes:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+def workers(pid: int) -> list[int]:
+    """The processes below `pid` that train."""
+    return [below for below in descendants(pid) if b"Trainable" in command(below)]
+
+
+def wait_until_gone(processes: list[int]) -> None:
+    """A worker whose driver was killed ends by itself."""
     end = time.monotonic() + 30
     while any(command(pid) for pid in processes):
         assert time.monotonic() < end
@@ -433,37 +457,148 @@ def command(pid: int) -> bytes:
         return b""
 
 
-def test_a_run_that_always_crashes_stops_no_other(tmp_path: Path, run: Run, cluster: str) -> None:
-    study = tmp_path / "crashing.py"
-    source = TINY.read_text()
-    part = (
-        "@dataclass(frozen=True)\n"
-        "class Broken(GELUFeedForward):\n"
-        "    def build(self, width):\n"
-        "        raise RuntimeError('no such kernel')\n\n\n"
-    )
-    source = source.replace("def recipe(", part + "def recipe(", 1).replace(
-        "import os\n", "import os\nfrom dataclasses import dataclass\n"
-    )
-    changed = "replace(recipe(8), model=replace(recipe(8).model, feedforward=Broken(8)))"
-    source = source.replace("replace(recipe(8), optimizer=AdamW(learning_rate=1e30, warmup=3))", changed)
-    study.write_text(
-        source.replace('varies=("model.feedforward.d_ff", "optimizer.learning_rate")', 'varies=("model",)')
-    )
-    done = run("--address", cluster, "--seeds", "1", study=study)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "wild seed 0 failed: RuntimeError: no such kernel" in done.stdout
-    assert "Finished with failures" in done.stdout
-    assert sorted(rows(tmp_path)["arm"]) == ["narrow", "wide"]
-    assert {r.info.status for r in children(tmp_path).values()} == {"FINISHED", "FAILED"}  # type: ignore[attr-defined]
+@dataclass(frozen=True)
+class Broken(GELUFeedForward):
+    def build(self, width: int) -> nn.Module:
+        raise RuntimeError("no such kernel")
 
 
-def test_an_unreachable_tracking_server_loses_nothing(tmp_path: Path, run: Run, cluster: str) -> None:
-    uri = "http://127.0.0.1:9"
-    done = run("--address", cluster, "--arms", "wide", "--seeds", "1", "--tracking-uri", uri)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("Warning: MLflow at http://127.0.0.1:9 cannot be used") == 1
+@pytest.mark.usefixtures("store")
+def test_a_run_that_always_crashes_stops_no_other_but_the_next_look(
+    tmp_path: Path, tiny: ModuleType, give: Give, cluster: str
+) -> None:
+    register_pickle_by_value(sys.modules[__name__])  # Ray's workers cannot import a test
+
+    def crashing() -> Study:
+        study: Study = tiny.study()
+        narrow, wide, wild = study.arms
+        model = replace(narrow.recipe.model, feedforward=Broken(8))
+        broken = replace(wild, recipe=replace(narrow.recipe, model=model))
+        return study.replace(arms=(narrow, wide, broken), varies=("model",))
+
+    code, out, err = give("--until-decided", "--max-seeds", "5", "--address", cluster, study=crashing)
+    assert (code, err) == (1, ""), out
+    assert re.search(r"wild seeds? \d.* failed: RuntimeError: no such kernel", out)
+    assert re.search(r"Finished with failures .*: 6 of 9 runs", out)
+    assert sorted(rows(tmp_path)["arm"]) == ["narrow"] * 3 + ["wide"] * 3
+    statuses = [r.info.status for r in children(tmp_path).values()]  # type: ignore[attr-defined]
+    assert sorted(statuses) == ["FAILED"] * 3 + ["FINISHED"] * 6
+
+
+@pytest.mark.usefixtures("store")
+def test_an_unreachable_tracking_server_loses_nothing(tmp_path: Path, give: Give, cluster: str) -> None:
+    options = ("--arms", "wide", "--seeds", "1")
+    code, out, err = give(*options, "--address", cluster, "--tracking-uri", "http://127.0.0.1:9")
+    assert (code, err) == (0, ""), out
+    assert out.count("Warning: MLflow at http://127.0.0.1:9 cannot be used") == 1
     assert len(rows(tmp_path)) == 2
-    done = run("--arms", "wide", "--seeds", "1")
-    assert done.returncode == 0, done.stderr
+    code, out, err = give(*options)
+    assert (code, err) == (0, ""), out
     assert len(children(tmp_path)) == 2
+
+
+# A grid, and seeds until it is decided: "stuck" hardly learns at any rate, "twin" is the baseline with other seeds.
+
+
+@pytest.fixture(scope="module")
+def looked(tiny: ModuleType) -> Callable[[], Study]:
+    def make() -> Study:
+        study: Study = tiny.study()
+        recipe = study.arms[0].recipe
+        stuck = replace(recipe, optimizer=replace(recipe.optimizer, eps=1.0))
+        twin = replace(recipe, streams=Streams(Follow(1000), Follow(1000)))
+        arms = (Arm("base", recipe, ""), Arm("stuck", stuck, ""), Arm("twin", twin, ""))
+        grid = Grid("optimizer.learning_rate", (1e-4, 1e-2), seeds=3)
+        return study.replace(arms=arms, baseline="base", varies=("optimizer.eps", "streams"), margin=1e-6, tune=grid)
+
+    return make
+
+
+LOOKED = ("--until-decided", "--max-seeds", "5")
+
+
+@pytest.fixture(scope="module")
+def decided(
+    tmp_path_factory: pytest.TempPathFactory,
+    empty_store: Path,
+    give_in: Give,
+    looked: Callable[[], Study],
+    cluster: str,
+) -> tuple[Path, str]:
+    """The folder of a tuned study until it is decided, and what was printed."""
+    folder = tmp_path_factory.mktemp("decided")
+    shutil.copy(empty_store, folder / "mlflow.db")
+    code, out, err = give_in(folder, *LOOKED, "--address", cluster, study=looked)
+    assert (code, err) == (0, ""), out
+    return folder, out
+
+
+def stages(folder: Path) -> pd.DataFrame:
+    records = Records(study_in(folder))
+    return records.planned_runs(records.snapshot())
+
+
+def test_a_decided_arm_gets_no_more_seeds(decided: tuple[Path, str]) -> None:
+    frame = stages(decided[0])
+    judged = frame[frame["stage"] == "judge"]
+    assert {arm: list(own["seed"]) for arm, own in judged.groupby("arm")} == {
+        "base": [0, 1, 2, 3, 4],
+        "stuck": [0, 1, 2],
+        "twin": [0, 1, 2, 3, 4],
+    }
+    out = decided[1]
+    assert "tiny-letters-txt: 18 of 18 runs to train on the grid" in out
+    assert "Look at 3 seeds: stuck worse; twin undecided and goes on." in out
+    assert all(f"/{total} runs done" in out for total in (18, 27, 31))
+    assert "All 31 runs are recorded" in out
+    told = json.loads((study_in(decided[0]) / "verdict.json").read_text())["comparisons"]
+    assert [[look["seeds"] for look in one["looks"]] for one in told] == [[3], [3, 5]]
+
+
+def test_arms_are_judged_at_the_points_that_were_selected_on_other_seeds(decided: tuple[Path, str]) -> None:
+    frame, known = stages(decided[0]), children(decided[0])
+    tried = frame[frame["stage"] == "tune"]
+    assert set(tried["seed"]) == {1_000_000, 1_000_001, 1_000_002}
+    best = tried.groupby(["arm", "point"])["val_loss"].mean().unstack().idxmin(axis=1).to_dict()
+    assert best["base"] == best["twin"] == 1e-2
+    for run in frame.itertuples():
+        child = known[run.run_id].data  # type: ignore[attr-defined]
+        point = run.point if run.stage == "tune" else best[run.arm]
+        assert run.point == point
+        assert child.params["optimizer.learning_rate"] == repr(point)
+        assert (child.tags["seedbed.stage"], child.tags["seedbed.point"]) == (run.stage, f"{point:g}")
+        assert child.tags["mlflow.runName"] == f"{run.arm} at {point:g} seed {run.seed}"
+    snapshot = Records(study_in(decided[0])).snapshot()
+    assert {arm["name"]: arm["selected"] for arm in snapshot["arms"]} == best
+    assert "optimizer.learning_rate" not in snapshot["held_equal"]
+
+
+def test_a_look_is_taken_again_from_the_records(
+    decided: tuple[Path, str], tmp_path: Path, give: Give, looked: Callable[[], Study], cluster: str
+) -> None:
+    """Nothing is trained again, another number of looks is refused, and what is lost of the last round, as when a
+    machine goes down in it, is asked for again with the same numbers."""
+    shutil.copytree(decided[0], tmp_path, dirs_exist_ok=True)
+    before = stages(tmp_path)
+    code, out, err = give(*LOOKED, study=looked)
+    assert (code, err) == (0, "")
+    assert "runs to train" not in out
+    for options, said in (
+        (("--until-decided", "--max-seeds", "8"), "--max-seeds 5, and now it is --until-decided --max-seeds 8"),
+        (("--seeds", "5"), "--max-seeds 5, and now it is 5 seeds"),
+    ):
+        code, _, err = give(*options, study=looked)
+        assert code == 2
+        assert said in err
+    last = before[(before["stage"] == "judge") & (before["seed"] >= 3)]["run_id"]
+    parts = [
+        part for part in (study_in(tmp_path) / "runs").iterdir() if set(pd.read_parquet(part)["run_id"]) & set(last)
+    ]
+    lost = len(pd.read_parquet(parts[0]))
+    parts[0].unlink()
+    code, out, err = give(*LOOKED, "--address", cluster, study=looked)
+    assert (code, err) == (0, "")
+    assert f"{lost} of 31 runs to train, up to the look at 5 seeds," in out
+    assert "Look at 3 seeds" not in out
+    assert list(stages(tmp_path)["run_id"]) == list(before["run_id"])
+    assert list(stages(tmp_path)["val_loss"]) == pytest.approx(list(before["val_loss"]), abs=1e-4)

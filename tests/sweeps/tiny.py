@@ -11,7 +11,7 @@ from sweeps.engine import checkpoints
 from sweeps.engine.cli import main
 from sweeps.engine.study import Arm, Study
 
-STEPS = int(os.environ.get("TINY_STEPS", "30"))
+STEPS = 30
 if "TINY_CHECKPOINT_SECONDS" in os.environ:
     checkpoints.CHECKPOINT_SECONDS = float(os.environ["TINY_CHECKPOINT_SECONDS"])
 
