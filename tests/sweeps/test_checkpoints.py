@@ -51,6 +51,16 @@ def test_a_launch_keeps_the_states_of_its_cohorts_and_no_others(tmp_path: Path, 
     assert left == {"cohorts.json", *(checkpoint.path.name for checkpoint in again)}
 
 
+def test_the_next_round_takes_the_place_of_the_one_before(tmp_path: Path, cohorts: list[Cohort]) -> None:
+    """Its cohorts are those that a launch after a crash makes again; what was left of the round before goes."""
+    kept = Checkpoints(tmp_path)
+    kept.begin(cohorts[:1], 2)[0].path.write_bytes(b"state of a cohort that has ended")
+    kept.begin(cohorts[1:], 2)[0].path.write_bytes(b"state")
+    assert Checkpoints(tmp_path).earlier(2) == ids(cohorts[1:])
+    assert Checkpoints(tmp_path).earlier(16) == ids(cohorts[1:2])
+    assert len(list((tmp_path / "checkpoints").glob("*.pt"))) == 1
+
+
 def test_a_lost_list_costs_time_alone(tmp_path: Path, cohorts: list[Cohort]) -> None:
     Checkpoints(tmp_path).begin(cohorts, 2)
     (tmp_path / "checkpoints" / "cohorts.json").write_text('{"places": 2, "coho')

@@ -12,7 +12,8 @@ from model import counting
 from sweeps.engine.fingerprint import recipe_text
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-STUDIES = ("ffn_ratio", "noise_floor", "precision")
+SWEEPS = Path(__file__).parents[2] / "sweeps"
+STUDIES = sorted(path.stem for path in SWEEPS.glob("*.py") if path.stem not in ("__init__", "baseline"))
 
 
 def resolved(name: str) -> str:
@@ -22,6 +23,9 @@ def resolved(name: str) -> str:
         f"margin {study.margin:g} in held-out loss, baseline {study.baseline}",
     ]
     lines.append(f"seeds: {', '.join(map(str, study.seeds))}")
+    if grid := study.tune:
+        points = ", ".join(f"{point:g}" for point in grid.points)
+        lines.append(f"grid: {grid.key} at {points}, seeds {', '.join(map(str, grid.tuning_seeds))}")
     for arm in study.arms:
         lines += [
             "",

@@ -11,8 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.corpus.text import Corpus
+from sweeps.engine.grid import Grid
 from sweeps.engine.plan import make_plan
 from sweeps.engine.preview import busy, seconds_per_run
+from sweeps.engine.study import Study
 
 Give = Callable[..., tuple[int, str, str]]
 
@@ -42,6 +44,22 @@ def test_places_are_busy_as_long_as_a_queue_takes(seconds: list[float], places: 
         now = min(running)
         running.remove(now)
     assert busy(seconds, places) == pytest.approx(now)
+
+
+def test_the_plan_shows_the_grid_the_looks_and_what_they_may_come_to(give: Give, tiny: ModuleType) -> None:
+    def tuned() -> Study:
+        two: Study = tiny.study().with_arms(("wide",))
+        return two.replace(tune=Grid("optimizer.learning_rate", (1e-3, 1e-2), seeds=3))
+
+    code, out, err = give("--plan", "--until-decided", "--max-seeds", "8", "--device", "cpu", study=tuned)
+    assert (code, err) == (0, "")
+    assert "Grid: optimizer.learning_rate at 0.001, 0.01, 3 tuning seeds a point for every arm;" in out
+    assert "Until decided: looks at 3, 5, 8 seeds; an arm that is decided gets no more." in out
+    assert "In all 18 to 28 runs." in out
+    assert "12 of 12 runs to train" in out
+    code, out, err = give("--plan", "--seeds", "4", "--device", "cpu", study=tuned)
+    assert "In all 20 runs." in out
+    assert "Until decided" not in out
 
 
 def test_the_plan_shows_cohorts_and_their_cost(give: Give, monkeypatch: pytest.MonkeyPatch) -> None:

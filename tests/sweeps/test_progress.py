@@ -10,8 +10,9 @@ from analysis.compare import Analysis, analyse
 from analysis.records import RUNS
 from model.corpus.text import Corpus
 from model.train import Result
+from sweeps.engine.grid import Grid
 from sweeps.engine.plan import Cohort, Plan, make_plan
-from sweeps.engine.progress import Progress, endings
+from sweeps.engine.progress import Progress, endings, names
 from sweeps.engine.snapshot import make_snapshot
 
 
@@ -106,6 +107,34 @@ def test_an_ending_names_the_runs_of_each_arm(cohorts: list[Cohort]) -> None:
     assert [run.arm for run in cohorts[0]] == ["narrow", "wild", "narrow", "wild"]
     told = endings(cohorts[0], [result(1, 2.34564), result(1, 0.0, 7), result(2, 2.5), result(2, 2.25)])
     assert told == "narrow seeds 1, 2: 2.3456, 2.5000; wild seeds 1, 2: diverged at step 7, 2.2500 (35 s a run)"
+
+
+def test_runs_of_a_grid_are_named_by_their_points(tiny: ModuleType, corpus: Corpus) -> None:
+    grid = Grid("optimizer.learning_rate", (1e-3, 1e-2), seeds=3)
+    plan = make_plan(tiny.study().with_arms(("wide",)).replace(tune=grid), corpus, [])
+    cohort = tuple(run for run in plan.runs if run.arm == "wide")
+    assert names(cohort) == "wide at 0.001 seeds 1000000-1000002; wide at 0.01 seeds 1000000-1000002"
+    told = endings(cohort[:3], [result(1_000_000, 2.5), result(1_000_000, 1.5), result(1_000_001, 2.25)])
+    assert (
+        told == "wide at 0.001 seeds 1000000, 1000001: 2.5000, 2.2500; wide at 0.01 seed 1000000: 1.5000 (35 s a run)"
+    )
+
+
+def test_a_further_round_is_counted_with_the_first(plan: Plan, corpus: Corpus, nothing: Analysis) -> None:
+    """Six runs of 30 updates in 10 s, then six more of which 90 of 180 updates are made in 5 s."""
+    clock = Clock()
+    first = plan.cohorts(1, 2**30)
+    progress = Progress(Console(file=io.StringIO()), plan, first, clock=clock)
+    clock.now = 10.0
+    for number in range(len(first)):
+        progress.recorded(number, "a", nothing)
+    assert progress.counts() == "9/9 runs done, 0 running, 0 left"
+    more = make_plan(plan.study.replace(seeds=tuple(range(5))), corpus, [run.run_id for run in plan.runs])
+    progress.add(more, more.cohorts(1, 2**30))
+    assert progress.counts() == "9/15 runs done, 0 running, 6 left, about 10 s to go"
+    progress.advanced(len(first), 90)
+    clock.now = 15.0
+    assert progress.counts() == "9/15 runs done, 4 running, 2 left, about 5 s to go"
 
 
 def test_losses_stand_in_the_order_of_the_seeds_whatever_that_of_the_runs(tiny: ModuleType, corpus: Corpus) -> None:

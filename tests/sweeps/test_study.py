@@ -1,5 +1,7 @@
+import importlib
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +12,11 @@ from model.parts.norm import RMSNorm
 from model.recipe import Budget, Recipe
 from model.seeding import Fixed, Follow, Streams
 from model.transformer import ModelConfig
-from sweeps import ffn_ratio, noise_floor, precision
 from sweeps.engine.cli import parse_seeds
+from sweeps.engine.grid import Grid
 from sweeps.engine.study import Arm, Study, StudyError
 
+SWEEPS = Path(__file__).parents[2] / "sweeps"
 BASE = Recipe(model=ModelConfig(layers=1))
 WIDE = replace(BASE, model=replace(BASE.model, feedforward=GELUFeedForward(512)))
 
@@ -161,8 +164,18 @@ def test_seeds_that_are_none(given: str) -> None:
         parse_seeds(given)
 
 
-@pytest.mark.parametrize("module", [ffn_ratio, noise_floor, precision])
-def test_the_studies_can_be_asked(module: Any) -> None:
+@pytest.mark.parametrize("name", sorted(path.stem for path in SWEEPS.glob("*.py")))
+def test_the_studies_can_be_asked(name: str) -> None:
+    module = importlib.import_module(f"sweeps.{name}")
+    if not hasattr(module, "study"):
+        assert name in ("__init__", "baseline")
+        return
     study = module.study()
-    assert study.name == module.__name__.rsplit(".", 1)[-1]
+    assert study.name == name
     assert study.as_rehearsal().rehearsal
+    assert study.until_decided(20).seeds == tuple(range(20))
+
+
+def test_a_rehearsal_tunes_with_the_fewest_seeds() -> None:
+    tuned = make(tune=Grid("optimizer.learning_rate", (1e-3, 3e-3), seeds=7))
+    assert tuned.as_rehearsal().tune == Grid("optimizer.learning_rate", (1e-3, 3e-3), seeds=3)
