@@ -22,7 +22,7 @@ from analysis.verdict import ALPHA, holm, interval_text, number_text
 # by an amount that more judged seeds do not lessen: with 0.5 such claims err in 6, 17 and 36 % with 5, 20 and 200 of
 # them over the responses of benchmarks/rates, with 2 in at most 6 %.
 BEST_ON_GRID = 2.0
-FEWEST_RANGE_SEEDS = 5  # with three, equal ranges are told apart in up to 29 % (docs/benchmarks/calibration.md)
+FEWEST_RANGE_SEEDS = 5  # with three, equal ranges are told apart in up to 30 % (docs/benchmarks/calibration.md)
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,8 @@ def page(measured: Measured) -> str:
         f"{', '.join(map(str, SEEDS))}; correlations (rho) of pairs: {', '.join(f'{rho:g}' for rho in RHOS)}, of the "
         "normals that the losses are made of.",
         "",
-        f"{len(counted) - len(missed)} of {len(counted)} bars are met" + (", these are not:" if missed else "."),
+        f"{sum(row.met == 'yes' for row in counted)} of {len(counted)} bars are met, "
+        f"{sum(row.met == 'within error' for row in counted)} within error" + (", these are not:" if missed else "."),
         "",
         *(f"- {row.bar.name}: {row.measured:.1f} where {row.bar.required} is required" for row in missed),
         *[""] * bool(missed),

@@ -45,10 +45,10 @@ class Places:
         On a CPU the memory too, else Ray would start workers that a machine shared with other programs cannot hold.
         Raises StudyError when a run does not fit.
         """
+        largest = plan.largest(self.count, self.memory, MOST_MEMBERS[self.device]) + self.cohorts(plan, earlier)
         if self.device == "cuda":
             return {"cpu": 1, "gpu": 1 / self.cohorts_per_gpu}
-        largest = plan.largest(self.count, self.memory, MOST_MEMBERS[self.device])
-        return {"cpu": 1, "memory": WORKER + max(map(cohort_memory, largest + self.cohorts(plan, earlier)))}
+        return {"cpu": 1, "memory": WORKER + max(map(cohort_memory, largest))}
 
 
 def cohort_memory(cohort: Cohort) -> int:

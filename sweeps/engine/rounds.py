@@ -18,6 +18,7 @@ from sweeps.engine.study import Study
 def asked(study: Study, corpus: Corpus, records: Records) -> Plan:
     """All runs that are asked for so far; when none of them is missing, the study is finished.
 
+    An arm that is described but not compared has nothing to decide, and stays at the first look.
     Raises StudyError as `make_plan` does, RecordError for records that cannot be read.
     """
     recorded = records.recorded()

@@ -1,5 +1,6 @@
 """How many cohorts train at a time, and how much memory each may fill; GPUs are those that a cluster tells of."""
 
+from dataclasses import replace
 from types import ModuleType
 
 import pytest
@@ -55,8 +56,11 @@ def test_a_cohort_that_goes_on_from_fewer_places_is_reserved_for_whole(plan: Pla
 
 def test_a_machine_too_small_for_one_run_is_refused_with_both_numbers(plan: Plan) -> None:
     places = make_places(plan, [Node(2, 0, WORKER + 1000)], "cpu", None)
-    with pytest.raises(StudyError, match=r"A run of \w+ needs 0\.14\d* GiB of memory, and a worker has 9\.31e-07 GiB"):
-        places.cohorts(plan)
+    for device in ("cpu", "cuda"):
+        with pytest.raises(
+            StudyError, match=r"A run of \w+ needs 0\.14\d* GiB of memory, and a worker has 9\.31e-07 GiB"
+        ):
+            replace(places, device=device).resources(plan)
 
 
 def test_gpus_are_shared_as_asked(plan: Plan) -> None:
