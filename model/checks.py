@@ -26,13 +26,16 @@ def check_before_training(model: nn.Module, config: ModelConfig, batch: Batch) -
 
 def _check_initial_loss(logits_BTV: Tensor, targets_BT: Tensor, config: ModelConfig) -> None:
     """The final norm gives a stream of unit scale, so logits have variance D std^2 and cost half of it above ln V;
-    twice that plus 0.25 leaves room for the draw."""
+    twice that plus 0.25 leaves room for the draw. The embedding is the output matrix too, so a token expects itself by
+    a logit of up to D std, which among few symbols costs more."""
     loss = nn.functional.cross_entropy(logits_BTV.flatten(0, 1), targets_BT.flatten()).item()
-    allowance = 0.25 + config.d_model * config.initializer.std**2
-    if not abs(loss - math.log(config.vocabulary)) <= allowance:
+    width, std, chance = config.d_model, config.initializer.std, math.log(config.vocabulary)
+    allowance = 0.25 + width * std**2
+    itself = math.log(config.vocabulary - 1 + math.exp(width * std)) - chance
+    if not -allowance <= loss - chance <= allowance + itself:
         raise CheckError(
-            f"the loss before training is {loss:.3f}, not within {allowance:.2f} of ln {config.vocabulary} = "
-            f"{math.log(config.vocabulary):.3f}"
+            f"the loss before training is {loss:.3f}, not between {chance - allowance:.2f} and "
+            f"{chance + allowance + itself:.2f}, about ln {config.vocabulary} = {chance:.3f}"
         )
 
 

@@ -17,7 +17,6 @@ from rich.console import Console
 
 from analysis.guards import UnfairError
 from analysis.records import RecordError, Records
-from model.checks import CheckError
 from model.corpus import tang
 from model.corpus.text import Corpus, CorpusError, build_corpus, read_documents
 from sweeps.engine.conduct import STOPPED, Conductor
@@ -30,7 +29,7 @@ from sweeps.engine.rounds import asked
 from sweeps.engine.study import MOST_SEEDS, REHEARSAL_SEEDS, Study, StudyError
 from sweeps.engine.tracking import DEFAULT_STORE, check_tracking_uri, public_uri
 
-MISTAKES = (StudyError, CorpusError, RecordError, LaunchError, UnfairError, CheckError)  # each says what a person can do about it
+MISTAKES = (StudyError, CorpusError, RecordError, LaunchError, UnfairError)  # each says what a person can do about it
 MOST_LOOKED_AT = 20  # seeds, without --max-seeds
 
 
