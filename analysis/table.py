@@ -1,7 +1,7 @@
 """The runs of a study as comparisons need them: by arm and seed, with what is missing named."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -130,10 +130,7 @@ class Table:
     @cached_property
     def _planned(self) -> Mapping[str, set[int]]:
         planned: dict[str, set[int]] = defaultdict(set)
-        for arm, seed in _judged(self.snapshot):
-            planned[arm].add(seed)
+        for run in self.snapshot["runs"]:
+            if run["stage"] == JUDGE:
+                planned[run["arm"]].add(run["seed"])
         return planned
-
-
-def _judged(snapshot: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    return ((run["arm"], run["seed"]) for run in snapshot["runs"] if run["stage"] == JUDGE)
