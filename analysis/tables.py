@@ -6,11 +6,11 @@ and an arm called 0.10 keeps its name.
 
 import csv
 import io
-import os
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,19 +21,11 @@ import pyarrow.parquet as pq
 from analysis.cells import TableError
 
 MLFLOW = "mlflow:"
+SOURCES = "seedbed.sources"  # entry points by scheme: (experiment, address or None, metric) -> runs as text by name
 NAME, STATE = "Name", "State"  # of a run, as W&B's table of runs calls them
 _DELIMITERS = "\t;,"
 _INDEX = re.compile(r"(__index_level_\d+__)?")  # columns that pandas adds where an index has no name
 _LISTED = 20  # names that an error lists
-# MLflow would narrate on stderr, report usage to its makers and wait minutes for a server. What the user has set stays.
-_MLFLOW_ENVIRONMENT = {
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "DO_NOT_TRACK": "true",
-    "MLFLOW_LOGGING_LEVEL": "CRITICAL",
-    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
-}
-_MLFLOW_INFINITY = 1e308  # MLflow's databases keep the largest float in place of an infinity
 
 
 class Sheet(NamedTuple):
@@ -53,7 +45,7 @@ def sheet(source: str, wanted: Sequence[str], wide: bool) -> Sheet:
     cannot be read and for a column that is not there once.
     """
     if source.startswith(MLFLOW):
-        return _mlflow(source.removeprefix(MLFLOW), wanted, wide)
+        return _experiment("mlflow", source.removeprefix(MLFLOW), wanted, wide)
     path = Path(source)
     try:
         with open(path, "rb") as file:
@@ -175,25 +167,18 @@ def _as_text(name: str, column: pa.ChunkedArray) -> pd.Series:
         raise TableError(f"The column {name} holds {column.type}, neither numbers nor text.") from None
 
 
-def _mlflow(name: str, wanted: Sequence[str], wide: bool) -> Sheet:
+def _experiment(scheme: str, name: str, wanted: Sequence[str], wide: bool) -> Sheet:
+    """The runs of an experiment, from whatever is installed to read a source of this `scheme`."""
     if wide:
         raise TableError(
             "An MLflow experiment is a long table: give --metric, and --arm if no parameter or tag is called arm."
         )
+    readers = entry_points(group=SOURCES, name=scheme)
+    if not readers:
+        raise TableError(f"Nothing is installed that reads {scheme}: sources; install this package with pip -e.")
     found = re.fullmatch(r"(.*?)(?:@([a-z][a-z0-9+.-]*:.*))?", name, re.DOTALL)
     assert found is not None
-    for variable, value in _MLFLOW_ENVIRONMENT.items():
-        os.environ.setdefault(variable, value)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # MLflow's and SQLAlchemy's deprecations are no business of the user
-            runs = list(_experiment(found[1], found[2], metric=wanted[-1]))
-    except TableError:
-        raise
-    except Exception as error:  # whatever a store, a database or a connection raises
-        raise TableError(
-            f"MLflow cannot be read ({type(error).__name__}: {(str(error).strip() or 'no reason').splitlines()[0]})."
-        ) from None
+    runs = next(iter(readers)).load()(found[1], found[2], wanted[-1])
     if not runs:
         raise TableError(f"There is no run in the MLflow experiment {found[1]}.")
     header = sorted({key for run in runs for key in run}, key=lambda key: (key.startswith("mlflow."), key))
@@ -201,31 +186,3 @@ def _mlflow(name: str, wanted: Sequence[str], wide: bool) -> Sheet:
     cells = pd.DataFrame([[run.get(key, "") for key in names] for run in runs], columns=names, dtype="str")
     rows = pd.Series([f"run {run['run_id']}" for run in runs], dtype="str")
     return Sheet(f"the MLflow experiment {found[1]}", cells, rows)
-
-
-def _experiment(name: str, uri: str | None, metric: str) -> Iterator[dict[str, str]]:
-    """Each run, oldest first, as text by name: its parameters, else its tags, else the last values of its metrics.
-
-    `metric` is the metric of that name before anything else.
-    """
-    import mlflow  # here: the import takes seconds, and nothing else needs it
-    from mlflow.tracking import MlflowClient
-
-    uri = uri or mlflow.get_tracking_uri()
-    if (file := re.fullmatch(r"sqlite(?:\+\w+)?:///(.+)", uri)) and not Path(file[1]).is_file():
-        raise TableError(f"There is no MLflow database {file[1]}. Give its address: {MLFLOW}{name}@sqlite:///PATH")
-    client = MlflowClient(tracking_uri=uri)
-    if (experiment := client.get_experiment_by_name(name)) is None:
-        raise TableError(unknown_name("MLflow experiment", name, [one.name for one in client.search_experiments()]))
-    token = None
-    while token != "":
-        page = client.search_runs([experiment.experiment_id], order_by=["attributes.start_time ASC"], page_token=token)
-        for run in page:
-            metrics = {
-                key: repr(value if abs(value) < _MLFLOW_INFINITY else value * 10)
-                for key, value in run.data.metrics.items()
-            }
-            about = {"run_id": run.info.run_id, NAME: run.info.run_name, STATE: run.info.status.lower()}
-            first = {metric: metrics[metric]} if metric in metrics else {}
-            yield metrics | run.data.tags | run.data.params | about | first
-        token = page.token or ""

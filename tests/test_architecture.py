@@ -19,7 +19,6 @@ ALLOWED = {
         "jinja2",
         "markupsafe",
         "rich",
-        "mlflow",
     },
     "sweeps": {"model", "analysis", "torch", "ray", "mlflow", "tyro", "rich", "pandas", "numpy"},
 }
