@@ -87,7 +87,7 @@ def serve_plain(pipe: Connection, recipe: Recipe) -> None:
     step = 0
 
     def update() -> None:
-        batch = training_batch(corpus.train, config.context, budget.batch, 0, step)
+        batch = training_batch(corpus, config.context, budget.batch, 0, step)
         loss = nn.functional.cross_entropy(model(batch.inputs_BT).flatten(0, 1), batch.targets_BT.flatten())
         optimizer.zero_grad()
         loss.backward()

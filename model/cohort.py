@@ -18,11 +18,12 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from model import optimizer
-from model.batches import IGNORED, evaluation_batches, training_batch, window_starts, windows
-from model.checks import check_before_training
+from model.batches import IGNORED, Batch, evaluation_batches, training_batch, window_starts, windows
+from model.checks import CheckError, check_before_training
 from model.corpus.text import Corpus
 from model.recipe import Member
-from model.transformer import Transformer
+from model.scoring import Scoring
+from model.transformer import ModelConfig, Transformer
 
 
 @dataclass(frozen=True)
@@ -46,20 +47,17 @@ class Cohort:
         self.compiled = compiled
         self.dtype = torch.float64 if self.recipe.precision == "fp64" else torch.float32
         models = [_checked(member, corpus) for member in members]
-        with torch.device("meta"):  # a model without numbers: its code is run, on the members' weights
-            self.template = Transformer(self.recipe.model)
-        shapes = {name: tensor.shape for name, tensor in self.template.named_parameters()}
+        if compiled:
+            torch._dynamo.reset()  # its cache counts programs by line of code, and another cohort's are over
+        self.program = _Program(self.recipe.model, self.dtype, compiled)
+        shapes = {name: tensor.shape for name, tensor in self.program.template.named_parameters()}
         self.names = sorted(shapes, key=lambda name: len(shapes[name]) < 2)  # matrices first, else in the model's order
         self.shapes = [shapes[name] for name in self.names]
         self.decayed = sum(shape.numel() for shape in self.shapes if len(shape) >= 2)
+        self.corpus = corpus
         self.train_text = torch.tensor(corpus.train, device=device)
-        self.held_out = evaluation_batches(corpus.held_out, self.recipe.model.context, self.recipe.budget.batch)
-        if compiled:
-            torch._dynamo.reset()  # its cache counts programs by line of code, and another cohort's are over
-        self.run_block: Callable[..., Tensor] = torch.compile(self._block, dynamic=False) if compiled else self._block
-        self.run_losses: Callable[..., Tensor] = (
-            torch.compile(self._losses, dynamic=False) if compiled else self._losses
-        )
+        self.asked = None if corpus.train_asked is None else torch.tensor(corpus.train_asked, device=device)
+        self.held_out = evaluation_batches(corpus, self.recipe.model.context, self.recipe.budget.batch)
         self._hold(torch.stack([_flat(model, self.names) for model in models]).to(device, self.dtype))
 
     def _hold(self, weights_MP: Tensor) -> None:
@@ -69,8 +67,7 @@ class Cohort:
         self.leaves = [weights.unflatten(1, shape).detach().requires_grad_() for weights, _, shape in pairs]
         self.gradients = [gradients.unflatten(1, shape) for _, gradients, shape in pairs]
         named = dict(zip(self.names, self.leaves, strict=True))
-        self.embedding, self.final_norm = named["embedding"], _under(named, "final_norm")
-        self.position = _under(named, "position")
+        self.embedding, self.position, self.head = named["embedding"], _under(named, "position"), _under(named, "head")
         self.blocks = [_under(named, f"blocks.{layer}") for layer in range(self.recipe.model.layers)]
         clips = [member.recipe.optimizer.clip for member in self.members]
         self.clip_M = torch.tensor(clips, dtype=self.dtype, device=self.device)
@@ -85,12 +82,17 @@ class Cohort:
     def update(self, step: int) -> tuple[list[float], list[float]]:
         """One update of every member: its loss on its own batch before the update, and its gradient's L2 norm before
         clipping, both in the order of `members`."""
-        context, budget = self.recipe.model.context, self.recipe.budget
+        context, budget, text = self.recipe.model.context, self.recipe.budget, self.train_text
+        orders = [_order(member) for member in self.members]
         starts_MB = np.stack(
-            [window_starts(self.train_text, context, budget.batch, _order(member), step) for member in self.members]
+            [window_starts(text, context, budget.batch, order, step, self.corpus.stride) for order in orders]
         )
-        batch = windows(self.train_text, torch.from_numpy(starts_MB).to(self.device), context)
-        loss_M = self._forward(batch.inputs_BT, batch.targets_BT).mean(dim=(1, 2))
+        batch = windows(text, torch.from_numpy(starts_MB).to(self.device), context, self.asked)
+        losses_MBT = self._forward(self.program, batch.inputs_BT, batch.targets_BT)
+        if self.asked is None:
+            loss_M = losses_MBT.mean(dim=(1, 2))
+        else:
+            loss_M = losses_MBT.sum(dim=(1, 2)) / (batch.targets_BT != IGNORED).sum(dim=(1, 2))
         torch._foreach_copy_(self.gradients, torch.autograd.grad(loss_M.sum(), self.leaves))
         norm_M = torch.linalg.vector_norm(self.gradients_MP, dim=1)
         self.gradients_MP *= (self.clip_M / (norm_M + 1e-6)).clamp(max=1)[:, None]
@@ -101,17 +103,27 @@ class Cohort:
 
     def score(self) -> list[Evaluation]:
         """Every member's loss over all held-out text, each target once, summed in float64."""
-        sums, counts = [], []
         # A compiled program is used with its gradient, which nobody asks for here: a second one would take seconds.
         with torch.set_grad_enabled(self.compiled):
-            for batch in self.held_out:
-                inputs_MBT, targets_MBT = (
-                    tokens.to(self.device).expand(len(self.members), -1, -1).contiguous()
-                    for tokens in (batch.inputs_BT, batch.targets_BT)
-                )
-                losses_MBT = self._forward(inputs_MBT, targets_MBT).detach()
-                sums.append(losses_MBT.double().sum(dim=2).cpu())
-                counts.append((batch.targets_BT != IGNORED).sum(dim=1))
+            return self._score(self.program, self.held_out)
+
+    @torch.no_grad()
+    def score_as(self, scoring: Scoring) -> list[Evaluation]:
+        """Every member's loss under the conditions of `scoring`."""
+        config, tokens = scoring.config(self.recipe.model), self.recipe.budget.batch * self.recipe.model.context
+        batches = evaluation_batches(self.corpus, config.context, max(1, tokens // config.context), scoring.part)
+        return self._score(_Program(config, self.dtype, compiled=False), batches)
+
+    def _score(self, program: "_Program", batches: Sequence[Batch]) -> list[Evaluation]:
+        sums, counts = [], []
+        for batch in batches:
+            inputs_MBT, targets_MBT = (
+                tokens.to(self.device).expand(len(self.members), -1, -1).contiguous()
+                for tokens in (batch.inputs_BT, batch.targets_BT)
+            )
+            losses_MBT = self._forward(program, inputs_MBT, targets_MBT).detach()
+            sums.append(losses_MBT.double().sum(dim=2).cpu())
+            counts.append((batch.targets_BT != IGNORED).sum(dim=1))
         count_N = torch.cat(counts).numpy()
         return [_evaluation(loss_N, count_N) for loss_N in torch.cat(sums, dim=1).numpy()]
 
@@ -133,16 +145,29 @@ class Cohort:
         self.weights_MP.copy_(state["weights"])
         self.optimizer.load_state_dict(state["optimizer"])
 
-    def _forward(self, inputs_MBT: Tensor, targets_MBT: Tensor) -> Tensor:
+    def _forward(self, program: "_Program", inputs_MBT: Tensor, targets_MBT: Tensor) -> Tensor:
         """-> losses_MBT in float32 or wider, zero where a target is IGNORED."""
         half = self.recipe.precision == "bf16"
         with torch.autocast(torch.device(self.device).type, torch.bfloat16, enabled=half):
-            x_MBTD = vmap(self._embed)(self.embedding, self.position, inputs_MBT)
+            x_MBTD = vmap(program.embed)(self.embedding, self.position, inputs_MBT)
             for weights in self.blocks:
-                x_MBTD = self.run_block(weights, x_MBTD)
-            return self.run_losses(self.final_norm, self.embedding, x_MBTD, targets_MBT)
+                x_MBTD = program.run_block(weights, x_MBTD)
+            return program.run_losses(self.head, self.embedding, x_MBTD, targets_MBT)
 
-    def _embed(self, embedding_VD: Tensor, position: dict[str, Tensor], tokens_BT: Tensor) -> Tensor:
+
+class _Program:
+    """The code of a model, run on the stacked weights of members; a loss is of `dtype`."""
+
+    def __init__(self, config: ModelConfig, dtype: torch.dtype, compiled: bool) -> None:
+        self.dtype = dtype
+        with torch.device("meta"):  # a model without numbers
+            self.template = Transformer(config)
+        self.run_block: Callable[..., Tensor] = torch.compile(self._block, dynamic=False) if compiled else self._block
+        self.run_losses: Callable[..., Tensor] = (
+            torch.compile(self._losses, dynamic=False) if compiled else self._losses
+        )
+
+    def embed(self, embedding_VD: Tensor, position: dict[str, Tensor], tokens_BT: Tensor) -> Tensor:
         return functional_call(self.template.position, position, nn.functional.embedding(tokens_BT, embedding_VD))
 
     def _block(self, weights: dict[str, Tensor], x_MBTD: Tensor) -> Tensor:
@@ -151,23 +176,26 @@ class Cohort:
         block = self.template.blocks[0]
         return vmap(lambda weights, x_BTD: functional_call(block, weights, x_BTD))(weights, x_MBTD)
 
-    def _losses(self, norm: dict[str, Tensor], embedding_MVD: Tensor, x_MBTD: Tensor, targets_MBT: Tensor) -> Tensor:
-        def member(norm: dict[str, Tensor], embedding_VD: Tensor, x_BTD: Tensor, targets_BT: Tensor) -> Tensor:
-            y_BTD = functional_call(self.template.final_norm, norm, x_BTD)
-            logits_BTV = nn.functional.linear(y_BTD, embedding_VD).to(self.dtype)
+    def _losses(self, head: dict[str, Tensor], embedding_MVD: Tensor, x_MBTD: Tensor, targets_MBT: Tensor) -> Tensor:
+        def member(head: dict[str, Tensor], embedding_VD: Tensor, x_BTD: Tensor, targets_BT: Tensor) -> Tensor:
+            logits_BTV = functional_call(self.template.head, head, (x_BTD, embedding_VD)).to(self.dtype)
             losses = nn.functional.cross_entropy(
                 logits_BTV.flatten(0, 1), targets_BT.flatten(), ignore_index=IGNORED, reduction="none"
             )
             return losses.view(targets_BT.shape)
 
-        return vmap(member)(norm, embedding_MVD, x_MBTD, targets_MBT)
+        return vmap(member)(head, embedding_MVD, x_MBTD, targets_MBT)
 
 
 def _checked(member: Member, corpus: Corpus) -> Transformer:
     """A new model of `member` that has passed the checks on its first batch."""
     config, batch = member.recipe.model, member.recipe.budget.batch
     model = config.build(member.recipe.streams.init.at(member.seed))
-    check_before_training(model, config, training_batch(corpus.train, config.context, batch, _order(member), 0))
+    try:
+        check_before_training(model, config, training_batch(corpus, config.context, batch, _order(member), 0))
+    except CheckError:
+        if not member.recipe.wrong_on_purpose:
+            raise
     return model
 
 

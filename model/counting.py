@@ -14,7 +14,7 @@ class ParameterCount:
     attention_per_layer: int
     feedforward_per_layer: int
     norms_per_layer: int
-    final_norm: int
+    head: int
     layers: int
 
     @property
@@ -23,7 +23,7 @@ class ParameterCount:
 
     @property
     def total(self) -> int:
-        return self.embedding + self.position + self.layers * self.per_layer + self.final_norm
+        return self.embedding + self.position + self.layers * self.per_layer + self.head
 
 
 def parameters(config: ModelConfig) -> ParameterCount:
@@ -35,7 +35,7 @@ def parameters(config: ModelConfig) -> ParameterCount:
         attention_per_layer=config.attention.count(width),
         feedforward_per_layer=config.feedforward.count(width),
         norms_per_layer=2 * config.norm.count(width),
-        final_norm=config.norm.count(width),
+        head=config.head.count(width, config.vocabulary, config.norm),
         layers=config.layers,
     )
 

@@ -3,7 +3,9 @@
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
+from model.later import LATER
 from model.optimizer import AdamW
+from model.scoring import Scoring
 from model.seeding import Streams
 from model.transformer import ModelConfig
 
@@ -39,6 +41,8 @@ class Recipe:
     budget: Budget = field(default_factory=Budget)
     streams: Streams = field(default_factory=Streams)
     precision: Precision = "fp32"
+    scored: tuple[Scoring, ...] = field(default=(), metadata=LATER)  # beside the held-out loss, after the last update
+    wrong_on_purpose: bool = field(default=False, metadata=LATER)  # the checks before training do not stop it
 
     def __post_init__(self) -> None:
         if self.optimizer.warmup >= self.budget.steps:

@@ -168,6 +168,8 @@ class _Training:
             self.step += 1
             if self.step % evaluate_every == 0 or last:
                 self._score()
+            if last:
+                self._score_otherwise()
             self._drop_diverged()
             if noted:
                 yield Progress(self._made(), steps * len(self.members))
@@ -196,6 +198,13 @@ class _Training:
                 course.scored(self.step, evaluation)
                 if not math.isfinite(evaluation.loss):
                     course.diverged(self.step - 1)
+
+    def _score_otherwise(self) -> None:
+        """Under the other conditions that the recipe asks for; a member that diverged is not scored."""
+        for scoring in self.recipe.scored:
+            for row, evaluation in zip(self.rows, self.cohort.score_as(scoring), strict=True):
+                if self.courses[row].diverged_at is None:
+                    self.courses[row].note(self.step, **{f"val_loss {scoring.name}": evaluation.loss})
 
     def _drop_diverged(self) -> None:
         """Stop computing diverged members once they are half of the cohort: a smaller one is compiled anew."""

@@ -6,9 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from model.initializer import ScaledNormal
+from model.later import LATER
 from model.parts.attention import Attention, CausalAttention
 from model.parts.block import Placement, PreNorm
 from model.parts.feedforward import FeedForward, GELUFeedForward
+from model.parts.head import Head, NormedHead
 from model.parts.norm import LayerNorm, Norm
 from model.parts.position import LearnedPosition, Position
 
@@ -30,6 +32,7 @@ class ModelConfig:
     placement: Placement = field(default_factory=PreNorm)
     position: Position = field(default_factory=LearnedPosition)
     initializer: ScaledNormal = field(default_factory=ScaledNormal)
+    head: Head = field(default_factory=NormedHead, metadata=LATER)
 
     def __post_init__(self) -> None:
         for name, least in (("layers", 1), ("d_model", 1), ("context", 2), ("vocabulary", 2)):
@@ -47,8 +50,7 @@ class ModelConfig:
 class Transformer(nn.Module):
     """Token ids (B, T) -> logits_BTV.
 
-    The embedding is also the output matrix (tied). The final norm stands for both placements, so that pre-norm and
-    post-norm have the same parameters.
+    The embedding is also the output matrix (tied).
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -59,11 +61,11 @@ class Transformer(nn.Module):
             config.placement.build(config.d_model, config.norm, config.attention, config.feedforward, config.position)
             for _ in range(config.layers)
         )
-        self.final_norm = config.norm.build(config.d_model)
+        self.head = config.head.build(config.d_model, config.vocabulary, config.norm)
 
     def forward(self, tokens_BT: Tensor) -> Tensor:
         x_BTD = self.position(nn.functional.embedding(tokens_BT, self.embedding))
         for block in self.blocks:
             x_BTD = block(x_BTD)
-        logits_BTV: Tensor = nn.functional.linear(self.final_norm(x_BTD), self.embedding)
+        logits_BTV: Tensor = self.head(x_BTD, self.embedding)
         return logits_BTV

@@ -8,8 +8,8 @@ import hashlib
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,10 @@ class Vocabulary:
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """A text as two token streams that share no document; read-only, also after pickling."""
+    """A text as two token streams that share no document; read-only, also after pickling.
+
+    A synthetic task is a text of documents of `stride` tokens each, of which only the answers are to be predicted.
+    """
 
     name: str
     sha256: str  # of the whole text in UTF-8
@@ -86,12 +89,19 @@ class Corpus:
     held_out: NDArray[np.int64]  # (tokens,)
     characters: int  # of the whole text
     coverage: float  # share of the whole text's characters that the vocabulary knows
+    stride: int = 1  # windows begin at its multiples
+    train_asked: NDArray[np.bool_] | None = None  # (tokens,): which are to be predicted; None is all of them
+    held_out_asked: NDArray[np.bool_] | None = None
+    parts: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # of the held-out stream: name -> start, end
 
     def __post_init__(self) -> None:
-        for stream in (self.train, self.held_out):
+        for stream, asked in ((self.train, self.train_asked), (self.held_out, self.held_out_asked)):
             assert stream.ndim == 1
             assert stream.dtype == np.int64
             stream.flags.writeable = False
+            if asked is not None:
+                assert asked.shape == stream.shape
+                asked.flags.writeable = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Unpickled arrays are writeable; going through the constructor makes them read-only again.

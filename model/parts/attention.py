@@ -20,16 +20,28 @@ class _CausalAttention(nn.Module):
         self.query_key_value = nn.Linear(width, 3 * width, bias=False)
         self.output = nn.Linear(width, width, bias=False)
 
-    def forward(self, x_BTD: Tensor) -> Tensor:
+    def project(self, x_BTD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What each head asks, offers and passes on: q_BHTK, k_BHSK, both placed, and v_BHSK."""
         B, T, D = x_BTD.shape
         q_BHTK, k_BHSK, v_BHSK = (
             self.query_key_value(x_BTD).view(B, T, 3, self.heads, D // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
         )
+        return self.place(q_BHTK), self.place(k_BHSK), v_BHSK
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        B, T, D = x_BTD.shape
         attend = fused_attention if x_BTD.is_cuda and T >= FUSED_FROM else plain_attention
-        y_BTD: Tensor = self.output(
-            attend(self.place(q_BHTK), self.place(k_BHSK), v_BHSK).transpose(1, 2).reshape(B, T, D)
-        )
+        y_BTD: Tensor = self.output(attend(*self.project(x_BTD)).transpose(1, 2).reshape(B, T, D))
         return y_BTD
+
+
+def attention_weights(q_BHTK: Tensor, k_BHSK: Tensor) -> Tensor:
+    """weights_BHTS over the positions s <= t, in float32 or wider: each row sums to one, what lies ahead is zero."""
+    T, K = q_BHTK.shape[-2:]
+    scores_BHTS = q_BHTK @ k_BHSK.mT / math.sqrt(K)
+    future_TS = torch.ones(T, T, dtype=torch.bool, device=q_BHTK.device).triu(1)
+    dtype = torch.promote_types(scores_BHTS.dtype, torch.float32)
+    return scores_BHTS.to(dtype).masked_fill(future_TS, -math.inf).softmax(-1)
 
 
 def plain_attention(q_BHTK: Tensor, k_BHSK: Tensor, v_BHSK: Tensor) -> Tensor:
@@ -38,12 +50,7 @@ def plain_attention(q_BHTK: Tensor, k_BHSK: Tensor, v_BHSK: Tensor) -> Tensor:
     On a CPU this is the faster way: with PyTorch's fused kernel an update of the 12-layer model in bfloat16 takes three
     times as long.
     """
-    T, K = q_BHTK.shape[-2:]
-    scores_BHTS = q_BHTK @ k_BHSK.mT / math.sqrt(K)
-    future_TS = torch.ones(T, T, dtype=torch.bool, device=q_BHTK.device).triu(1)
-    dtype = torch.promote_types(scores_BHTS.dtype, torch.float32)
-    weights_BHTS = scores_BHTS.to(dtype).masked_fill(future_TS, -math.inf).softmax(-1)
-    return weights_BHTS.to(v_BHSK.dtype) @ v_BHSK
+    return attention_weights(q_BHTK, k_BHSK).to(v_BHSK.dtype) @ v_BHSK
 
 
 def fused_attention(q_BHTK: Tensor, k_BHSK: Tensor, v_BHSK: Tensor) -> Tensor:

@@ -38,6 +38,25 @@ class LearnedPosition:
         return q_BHTK
 
 
+class _ClampedPosition(_LearnedPosition):
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        last = self.embedding.shape[0] - 1
+        return x_BTD + self.embedding[torch.arange(x_BTD.shape[1], device=x_BTD.device).clamp(max=last)]
+
+
+@dataclass(frozen=True)
+class ClampedPosition(LearnedPosition):
+    """The `learned` positions of a model that is scored on longer sequences: those beyond them take the last one's."""
+
+    learned: int
+
+    def build(self, width: int, context: int) -> nn.Module:
+        return _ClampedPosition(width, self.learned)
+
+    def count(self, width: int, context: int) -> int:
+        return width * self.learned
+
+
 @dataclass(frozen=True)
 class RotaryPosition:
     """Queries and keys turned by an angle that grows with their position, so that a score depends on distance alone
@@ -80,4 +99,4 @@ class RotaryPosition:
         return RotaryPosition(self.base * factor ** (head / (head - 2)))
 
 
-Position = LearnedPosition | RotaryPosition
+Position = LearnedPosition | ClampedPosition | RotaryPosition

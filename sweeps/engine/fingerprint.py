@@ -9,11 +9,14 @@ import hashlib
 import json
 from typing import Any
 
+from model.later import LATER
 from model.recipe import RECIPE_VERSION, Recipe
 
 
 def flatten(value: Any, prefix: str = "") -> dict[str, str]:
     """`value` as dotted keys and texts, such as ``model.norm -> LayerNorm`` and ``model.norm.eps -> 1e-05``.
+
+    A field that is LATER is left out at its default.
 
     Raises ValueError for a value whose text could differ between two processes: a function, an array, any object that
     is not a frozen dataclass of plain values.
@@ -21,14 +24,24 @@ def flatten(value: Any, prefix: str = "") -> dict[str, str]:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         flat = {prefix: type(value).__name__} if prefix else {}
         for field in dataclasses.fields(value):
-            flat |= flatten(getattr(value, field.name), f"{prefix}.{field.name}" if prefix else field.name)
+            own = getattr(value, field.name)
+            if not (field.metadata == LATER and own == _default(field)):
+                flat |= flatten(own, f"{prefix}.{field.name}" if prefix else field.name)
         return flat
     return {prefix: _text(value, prefix)}
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    made = field.default_factory
+    return field.default if made is dataclasses.MISSING else made()
 
 
 def _text(value: Any, key: str) -> str:
     if isinstance(value, tuple):
         return "(" + ", ".join(_text(item, key) for item in value) + ")"
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        inner = ", ".join(f"{name}={text}" for name, text in flatten(value).items())
+        return f"{type(value).__name__}({inner})"
     if value is None or type(value) in (bool, int, float, str):
         return value if isinstance(value, str) else repr(value)
     raise ValueError(

@@ -46,7 +46,7 @@ def plain_loop(corpus: Corpus) -> Callable[[Member], tuple[list[float], list[flo
         losses, norms = [], []
         for step in range(budget.steps):
             order = recipe.streams.order.at(member.seed)
-            batch = training_batch(corpus.train, config.context, budget.batch, order, step)
+            batch = training_batch(corpus, config.context, budget.batch, order, step)
             for group in optimizer.param_groups:
                 group["lr"] = adamw.rate(step, budget.steps)
             loss = nn.functional.cross_entropy(model(batch.inputs_BT).flatten(0, 1), batch.targets_BT.flatten())
