@@ -8,6 +8,7 @@ import pytest
 from model.optimizer import AdamW
 from model.parts.norm import RMSNorm
 from model.recipe import Recipe
+from model.scoring import AtLength
 from model.seeding import Follow, Streams
 from model.transformer import ModelConfig
 from sweeps.engine.fingerprint import flatten, recipe_text, run_id
@@ -38,6 +39,15 @@ def test_every_setting_is_in_the_text() -> None:
 )
 def test_any_change_is_another_run(other: Recipe) -> None:
     assert run_id(other, SHA, 0) != run_id(Recipe(), SHA, 0)
+
+
+def test_a_field_added_later_leaves_recorded_runs_their_identity() -> None:
+    """The identity of the baseline's run as it was before recipes had a head and scorings."""
+    assert run_id(Recipe(), SHA, 0) == "9aaef6fcb0494f13"
+    assert not any("head" in key or "scored" in key for key in recipe_text(Recipe()))
+    scored = Recipe(scored=(AtLength(128), AtLength(256)))
+    assert recipe_text(scored)["scored"] == "(AtLength(context=128, stretched=1.0), AtLength(context=256, stretched=1.0))"
+    assert run_id(scored, SHA, 0) != run_id(Recipe(), SHA, 0)
 
 
 def test_text_and_seed_are_part_of_the_identity() -> None:
