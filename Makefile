@@ -6,10 +6,10 @@ STARTED := $(shell date +%s)
 RESULTS ?= results
 TRACKING ?= sqlite:///mlflow.db
 
-.PHONY: help setup sweep rehearsal test lint ui findings benchmark calibration constraints clean
+.PHONY: help setup sweep rehearsal test lint ui findings benchmark calibration claims cluster-check constraints clean
 
 help: ## show these lines
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/make \1	\2/' | expand -t 18
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1	\2/' | expand -t 20
 
 setup: .venv/ready ## make .venv with the pinned packages
 
@@ -30,7 +30,7 @@ sweep: .venv/ready ## the main job: three ways to spend parameters, ten seeds ea
 	@$(took)
 
 test: .venv/ready lint ## check style and types, run the tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 lint: .venv/ready
 	$(BIN)/ruff check --quiet .
@@ -51,6 +51,12 @@ benchmark: .venv/ready ## this project's training speed beside a plain loop, by 
 
 calibration: .venv/ready ## error rates of the verdicts by simulation, beside those of what people use today (5 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/calibration.py
+
+claims: .venv/ready ## check the source chapter's numbers by computing them (half a minute)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/chapter_claims.py
+
+cluster-check: .venv/ready ## try cluster.yaml on this machine as if it were three (root, Linux, 10 minutes, 5 GB)
+	bash tests/cluster_check.sh
 
 constraints: .venv/ready ## pin the versions that are installed now
 	{ head -n 1 constraints.txt; $(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu//'; } > constraints.new

@@ -169,12 +169,15 @@ def _task(snapshot: Mapping[str, Any], analysis: Analysis) -> Answered:
     nothing = [a.sentence for a in analysis.alarms if a.name == "task shows nothing"]
     if nothing:
         return "not met", " ".join(nothing)
+    if not analysis.comparisons:
+        return "not known", "No arms are compared with each other."
     enough = [c for c in analysis.comparisons if c.n >= FEWEST_SEEDS]
     if not enough:
         return "not known", "No comparison has seeds enough to tell."
     apart = [c.arm for c in enough if c.verdict not in (Verdict.UNDECIDED, Verdict.EQUIVALENT)]
     if apart:
-        return "verified", f"It shows differences: {listed(apart)} and {enough[0].baseline} are told apart."
+        others = listed(list(dict.fromkeys(c.baseline for c in enough if c.arm in apart)))
+        return "verified", f"It shows differences: {listed(apart)} and {others} are told apart."
     if snapshot["margin"] is None:
         return "not known", "No arm is told apart, and without a margin there is no difference that ought to be."
     found = {c.arm: _detectable(c, snapshot, analysis) for c in enough if c.verdict is Verdict.UNDECIDED}

@@ -6,8 +6,9 @@ among its differences) is described but not compared: its mean belongs to one dr
 the same recipe different. Works at any moment of a study, from no runs at all.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from math import isfinite
 from typing import Any
 
@@ -98,13 +99,14 @@ def analyse(runs: pd.DataFrame, snapshot: Mapping[str, Any], noise: bool = True)
     """
     table = Table.read(runs, snapshot)
     evidence = {arm: gather(table, arm) for arm in table.compared}
-    comparisons = _comparisons(table, evidence)
+    comparisons = compare([(table, arm, found) for arm, found in evidence.items()])
     tuning = summarise_tuning(runs, snapshot, {c.arm: c.interval95 for c in comparisons})
     differences = {arm: found.differences for arm, found in evidence.items()}
-    compared = (*evidence,) if table.target is not None else (table.baseline, *evidence)
+    against = () if table.target is not None else map(table.against, evidence or [table.baseline])
+    compared = tuple(dict.fromkeys([*against, *evidence]))
     return Analysis(
         comparisons=comparisons,
-        arms=tuple(_summary(arm["name"], table) for arm in snapshot["arms"]),
+        arms=tuple(summary(arm["name"], table) for arm in snapshot["arms"]),
         noise=summarise_noise(table.runs, table.losses, differences, snapshot) if noise else None,
         tuning=tuning,
         alarms=alarms(table.losses, compared, snapshot["baselines"], tuning),
@@ -114,51 +116,55 @@ def analyse(runs: pd.DataFrame, snapshot: Mapping[str, Any], noise: bool = True)
 
 def verdict_json(analysis: Analysis) -> dict[str, Any]:
     """The verdict as data that JSON can hold: NaN and infinities become null, tuples lists."""
-    comparisons = []
-    for item in analysis.comparisons:
-        fields = asdict(item)
-        interval95, interval90 = fields.pop("interval95"), fields.pop("interval90")
-        fields |= {"ci_low": interval95["low"], "ci_high": interval95["high"]}
-        fields |= {"ci90_low": interval90["low"], "ci90_high": interval90["high"]}
-        fields["p"] = fields.pop("p_difference")
-        comparisons.append(fields)
     found = {
         "rehearsal": analysis.rehearsal,
-        "comparisons": comparisons,
+        "comparisons": [comparison_json(comparison) for comparison in analysis.comparisons],
         "tuning": asdict(analysis.tuning) if analysis.tuning else None,
         "alarms": [asdict(a) for a in analysis.alarms],
     }
-    cleaned: dict[str, Any] = _plain(found)
+    cleaned: dict[str, Any] = plain(found)
     return cleaned
 
 
-def _comparisons(table: Table, evidence: Mapping[str, Evidence]) -> tuple[Comparison, ...]:
-    p_difference = [found.p_difference for found in evidence.values()]
-    p_equivalence = [found.p_equivalence for found in evidence.values()]
-    if table.snapshot["margin"] is None:  # nothing can be called equivalent, so equivalence costs nothing
-        adjusted = holm(p_difference), np.full(len(evidence), NAN)
+def comparison_json(comparison: Comparison) -> dict[str, Any]:
+    """One comparison as named fields, intervals as two of them."""
+    fields = asdict(comparison)
+    interval95, interval90 = fields.pop("interval95"), fields.pop("interval90")
+    fields |= {"ci_low": interval95["low"], "ci_high": interval95["high"]}
+    fields |= {"ci90_low": interval90["low"], "ci90_high": interval90["high"]}
+    fields["p"] = fields.pop("p_difference")
+    return fields
+
+
+def compare(family: Sequence[tuple[Table, str, Evidence]]) -> tuple[Comparison, ...]:
+    """Each arm, in the table that it is of, against what it is compared with there; corrected as one family."""
+    p_difference = [found.p_difference for *_, found in family]
+    p_equivalence = [found.p_equivalence for *_, found in family]
+    if None in [
+        table.snapshot["margin"] for table, *_ in family
+    ]:  # nothing can be called equivalent: that costs nothing
+        adjusted = holm(p_difference), np.full(len(family), NAN)
     else:
         adjusted = holm_shaffer(p_difference, p_equivalence)
     return tuple(
-        _comparison(table, arm, found, float(p), float(p_e))
-        for (arm, found), p, p_e in zip(evidence.items(), *adjusted, strict=True)
+        _comparison(*one, float(p), float(p_e), len(family)) for one, p, p_e in zip(family, *adjusted, strict=True)
     )
 
 
-def _comparison(table: Table, arm: str, found: Evidence, adjusted: float, adjusted_e: float) -> Comparison:
-    snapshot, baseline, margin = table.snapshot, table.baseline, table.snapshot["margin"]
+def _comparison(table: Table, arm: str, found: Evidence, adjusted: float, adjusted_e: float, family: int) -> Comparison:
+    snapshot, baseline, margin = table.snapshot, table.against(arm), table.snapshot["margin"]
     against = (arm,) if table.target is not None else (arm, baseline)
     counts = {name: (table.diverged(name), len(table.losses[name])) for name in against}
     given, because = divergence(counts) if table.target is None else ("", diverged_from_target(*counts[arm]))
     if found.neat and found.difference.n >= FEWEST_SEEDS and not because:
-        because = "the losses are too neat to be independent measurements; see the alarms."
+        because = table.neat
     difference, alpha = found.difference, snapshot.get("alpha", ALPHA)
     verdict = Verdict.UNDECIDED
     if not because:
         verdict = decide(difference.n, difference.mean, adjusted, adjusted_e, alpha)
     seeds = None
     if verdict is Verdict.UNDECIDED and not because and difference.n >= FEWEST_SEEDS and margin is not None:
-        seeds = seeds_needed(difference.sd, difference.n, margin, ALPHA / len(table.compared))
+        seeds = seeds_needed(difference.sd, difference.n, margin, ALPHA / family)
     if table.target is not None:  # the interval that a one-sided test at alpha agrees with
         difference = replace(difference, interval95=t_interval(difference, 2 * alpha))
     names, p_equivalence = (arm, baseline), found.p_equivalence
@@ -211,18 +217,20 @@ def _selected(snapshot: Mapping[str, Any], arms: tuple[str, ...]) -> str:
     return f"At the selected {setting(snapshot['tuning']['key'])}s ({named}): "
 
 
-def _summary(arm: str, table: Table) -> ArmSummary:
+def summary(arm: str, table: Table) -> ArmSummary:
+    """What the losses of `arm` are, by themselves."""
     values = list(table.losses[arm].values())
     mean = sum(values) / len(values) if values else NAN
     intervals = mean_interval(values, 0.95), sd_interval(values, 0.95)
     return ArmSummary(arm, len(values), mean, sd_of(values), *intervals, table.diverged(arm), table.missing(arm))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """`value` as JSON can hold it: NaN and infinities become null, tuples lists, a word of an enumeration itself."""
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, Verdict):
+        return [plain(item) for item in value]
+    if isinstance(value, StrEnum):
         return value.value
     return None if isinstance(value, float) and not isfinite(value) else value

@@ -67,11 +67,11 @@ def appearances(n: int) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def canvas(height: float, rows: int = 1) -> Iterator[tuple[Figure, Any]]:
+def canvas(height: float, rows: int = 1, columns: int = 1) -> Iterator[tuple[Figure, Any]]:
     """A figure and its axes in the one style; the style holds while the figure is drawn into and is undone after it."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        yield figure, figure.subplots(rows)
+        yield figure, figure.subplots(rows, columns)
         for axes in figure.axes:
             sns.despine(ax=axes, left=True)
 

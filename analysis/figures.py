@@ -1,7 +1,7 @@
 """Figures with a row per arm: differences to the baseline, every seed, and the noise of one batch."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -18,9 +18,21 @@ MOST_DOTS = 200  # of an arm, evenly through its losses: more cannot be told apa
 
 
 def forest(comparisons: Sequence[Comparison], margin: float | None, label: str) -> Figure:
-    """Difference of every arm to the baseline: 95 % interval thin, 90 % thick, the margin as a band about zero."""
-    names = [f"{wrap(c.arm)}\n({c.verdict})" for c in comparisons]
+    """Difference of every arm to the baseline: 95 % interval thin, 90 % thick, the margin as a band about zero.
+
+    Where arms are compared with different ones, each row names both.
+    """
+    several = len({c.baseline for c in comparisons}) > 1
+    arms = [wrap(c.arm) + (f"\nagainst {wrap(c.baseline)}" if several else "") for c in comparisons]
+    names = [f"{arm}\n({c.verdict})" for arm, c in zip(arms, comparisons, strict=True)]
     return _forest(comparisons, names, margin, label, (end for c in comparisons for end in _ends(c)))
+
+
+def forest_of_contrasts(contrasts: Mapping[str, Comparison], margin: float | None, label: str) -> Figure:
+    """The same of contrasts, which are called by their names."""
+    names = [f"{wrap(name)}\n({c.verdict})" for name, c in contrasts.items()]
+    rows = [*contrasts.values()]
+    return _forest(rows, names, margin, label, (end for c in rows for end in _ends(c)))
 
 
 def forest_of_looks(comparison: Comparison, margin: float | None, label: str) -> Figure:

@@ -3,11 +3,14 @@
 from collections.abc import Iterator, Sequence
 
 from analysis.compare import ArmSummary, Comparison
+from analysis.diagnosis_text import diagnosis_sections
 from analysis.markdown import bullets, one_line, table
 from analysis.material import MOST_SHOWN, REHEARSAL, Material, loss_or_status, sample_size
 from analysis.methods import INFLATED
 from analysis.noise_text import noise_sections
+from analysis.published_text import published_sections
 from analysis.records import TABLE
+from analysis.scored_text import scored_sections
 from analysis.tuning import ArmTuning, PointSummary, Tuning
 from analysis.wording import (
     error_of_mean,
@@ -37,13 +40,16 @@ def markdown(material: Material) -> str:
         "## Verdict",
         bullets(comparison.sentence for comparison in analysis.comparisons[:MOST_SHOWN]),
         f"The other {more:,} comparisons are in the table." if more > 0 else "",
+        bullets(f"{name}: {contrast.sentence}" for name, contrast in material.scored.contrasts.items()),
         bullets(f"Take care: {alarm.sentence}" for alarm in analysis.alarms),
         one_line(material.missing),
         f"Described, not compared: {one_line(listed(material.described))}." if material.described else "",
-        f"## Comparisons with the {'target' if s['target'] is not None else 'baseline'}",
-        _comparisons(analysis.comparisons),
+        *(_compared(material) if analysis.comparisons or not material.scored.contrasts else ()),
         *_looks(analysis.comparisons),
         *(_tuning(analysis.tuning) if analysis.tuning else ()),
+        *scored_sections(material.scored),
+        *published_sections(material),
+        *diagnosis_sections(material),
         "## Arms",
         _arms(material, analysis.arms),
         *noise_sections(material),
@@ -58,18 +64,28 @@ def markdown(material: Material) -> str:
     return "\n\n".join(section for section in sections if section) + "\n"
 
 
-def _comparisons(comparisons: Sequence[Comparison]) -> str:
+def _compared(material: Material) -> Iterator[str]:
+    pairs, against = (
+        bool(material.snapshot.get("pairs")),
+        "baseline" if material.snapshot["target"] is None else "target",
+    )
+    yield "## Comparisons" + ("" if pairs else f" with the {against}")
+    yield _comparisons(material.analysis.comparisons, pairs)
+
+
+def _comparisons(comparisons: Sequence[Comparison], pairs: bool) -> str:
     sizes = "pairs" if all(c.paired for c in comparisons) else "runs"
     head = f"arm | {sizes} | difference | 95 % interval | 90 % interval | p | p adjusted | verdict | seeds needed"
-    return table(head.split(" | "), map(_comparison, comparisons))
+    return table(head.split(" | "), (_comparison(c, pairs) for c in comparisons))
 
 
-def _comparison(c: Comparison) -> list[str]:
+def _comparison(c: Comparison, pairs: bool) -> list[str]:
     error = c.standard_error
     intervals = [span(interval, error, signed=True) for interval in (c.interval95, c.interval90)]
     p = [p_value(c.p_difference), p_value(c.p_difference_adjusted)]
     difference = number(c.difference, error, signed=True)
-    return [c.arm, sample_size(c), difference, *intervals, *p, c.verdict, seeds_needed(c.seeds_needed)]
+    arm = f"{c.arm} against {c.baseline}" if pairs else c.arm
+    return [arm, sample_size(c), difference, *intervals, *p, c.verdict, seeds_needed(c.seeds_needed)]
 
 
 def _looks(comparisons: Sequence[Comparison]) -> Iterator[str]:

@@ -4,11 +4,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
+from analysis.compare import ArmSummary
 from analysis.drawing import INK, appearances, canvas
 from analysis.records import COMPLETED
 from analysis.tuning import ArmTuning, Tuning
@@ -63,6 +65,39 @@ def response(tuned: pd.DataFrame, tuning: Tuning, label: str) -> Figure:
         axes.set_xlabel(tuning.setting)
         axes.set_ylabel(label)
         figure.legend(*axes.get_legend_handles_labels(), loc="outside upper left", ncols=2, frameon=False)
+    return figure
+
+
+def scores(scores: Mapping[tuple[str, str], ArmSummary], arms: Sequence[Mapping[str, Any]], label: str) -> Figure:
+    """Loss under each scoring with its 95 % interval, along the scale that the scorings stand on: a panel per text, a
+    line per arm and kind of scoring. `arms` are those of the snapshot.
+    """
+    panels: dict[tuple[str, str], dict[str, dict[float, ArmSummary]]] = {}
+    several = sum(bool(arm.get("scored")) for arm in arms) > 1
+    for arm in arms:
+        for one in arm.get("scored") or ():
+            for line in one["lines"]:
+                name = ", ".join(filter(None, (arm["name"] if several or not line else "", line)))
+                panel = panels.setdefault((one["axis"], one["panel"]), {})
+                panel.setdefault(name, {})[one["at"]] = scores[arm["name"], one["name"]]
+    names = list(dict.fromkeys(name for panel in panels.values() for name in panel))
+    looks = dict(zip(names, appearances(len(names)), strict=True))
+    with canvas(0.9 + 2.5 * len(panels), rows=len(panels)) as (figure, drawn):
+        for axes, ((axis, text), panel) in zip(np.atleast_1d(drawn), panels.items(), strict=True):
+            for name, points in panel.items():
+                there = {at: points[at] for at in sorted(points) if points[at].n}
+                means, look = [one.mean for one in there.values()], looks[name]
+                halves = [(one.interval95.high - one.interval95.low) / 2 for one in there.values()]
+                style: dict[str, Any] = {"color": look["color"], "ls": look["line"], "marker": look["marker"]}
+                axes.errorbar([*there], means, halves, label=name, lw=1.4, ms=4.5, capsize=2.5, **style)
+            places = sorted({at for points in panel.values() for at in points})
+            _name_points(axes, places)
+            axes.set_xlabel(axis)
+            axes.set_ylabel(label)
+            if text:
+                axes.set_title(f"on {text}", loc="left")
+        first = np.atleast_1d(drawn)[0]
+        figure.legend(*first.get_legend_handles_labels(), loc="outside upper left", ncols=2, frameon=False)
     return figure
 
 

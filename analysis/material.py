@@ -14,7 +14,9 @@ from analysis.checklist import Point, checklist
 from analysis.compare import Analysis, Comparison, analyse
 from analysis.design import JUDGE, TUNE
 from analysis.equality import Equality, equalities
+from analysis.publication import Publication, hold_published
 from analysis.records import COMPLETED, RUNS, SNAPSHOT, RecordError, Records
+from analysis.scorings import Scored, scored
 from analysis.verdict import ALPHA
 from analysis.wording import count, duration, listed, number, numbers, share
 
@@ -103,6 +105,11 @@ class Material:
         replicated = any(arm["replicate"] for arm in self.snapshot["arms"])
         return self.snapshot["paired"] and not replicated and len(self.snapshot["seeds"]) <= MOST_JOINED
 
+    @cached_property
+    def scored(self) -> Scored:
+        """The trained models scored under other conditions, and the contrasts that the study declares."""
+        return scored(self.judging, self.curves, self.snapshot)
+
     @property
     def outcome(self) -> str:
         """What was measured and against what, in words."""
@@ -188,9 +195,9 @@ class Material:
 
     @property
     def described(self) -> list[str]:
-        """Arms that are neither the baseline nor compared with it."""
-        compared = {comparison.arm for comparison in self.analysis.comparisons}
-        return [arm for arm in self.arms if arm not in compared and arm != self.snapshot["baseline"]]
+        """Arms that take part in no comparison."""
+        pairs = {arm for c in self.analysis.comparisons for arm in (c.arm, c.baseline)} | {self.snapshot["baseline"]}
+        return [arm for arm in self.arms if arm not in pairs]
 
     @property
     def measured_equal(self) -> str:
@@ -202,6 +209,11 @@ class Material:
             " to ".join(f"{n:,}" for n in sorted({done[c].min(), done[c].max()})) for c in ("steps", "tokens")
         )
         return f"Measured: every completed run made {steps} steps over {tokens} training tokens of the same corpus."
+
+    @cached_property
+    def published(self) -> Publication | None:
+        """The figures that others have published, beside what was measured; None where the study declares none."""
+        return hold_published(self.judging, self.curves, self.snapshot)
 
     @cached_property
     def checklist(self) -> tuple[Point, ...]:
@@ -225,8 +237,9 @@ class Material:
 
     @property
     def trivial(self) -> str:
-        """The trivial baselines in one line."""
-        return listed([f"{name} {number(level, 0.05)}" for name, level in self.snapshot["baselines"].items()])
+        """The trivial baselines in one line, and the best n-gram where it is known."""
+        levels = self.snapshot["baselines"] | self.snapshot.get("local", {})
+        return listed([f"{name} {number(level, 0.05)}" for name, level in levels.items()])
 
 
 def sample_size(comparison: Comparison) -> str:

@@ -31,8 +31,10 @@ INFLATED = (
 
 def methods(material: Material) -> str:
     """The paragraph; it says nothing of what the study did not do."""
-    parts = [_runs(material), *_tuned(material), _outcome(material), _test(material), *_looks(material)]
-    parts += [_family(material), _undecided(material), _diverged(material)]
+    parts = [_runs(material), *_tuned(material), _outcome(material)]
+    if material.analysis.comparisons or not material.scored.contrasts:
+        parts.append(_test(material))
+    parts += [*_contrasts(material), *_looks(material), _family(material), _undecided(material), _diverged(material)]
     if material.described:
         parts.append(f"{listed(material.described)} fix a stream of randomness and are described, not compared.")
     return " ".join(parts)
@@ -97,12 +99,31 @@ def _test(material: Material) -> str:
         ns = f"pairs: n = {_from_to([c.n for c in compared])}"
         test, each, kind = "a two-sided paired t test on the per-seed differences", "their mean", "paired"
     interval = "95 % t interval" if s["design"]["kind"] == FIXED else "95 % interval"
-    text = f"{arms} {were} compared with the baseline {s['baseline']} ({ns}) by {test}, reported as {each} with a "
+    if s.get("pairs"):
+        arms, against = listed([f"{c.arm} with {c.baseline}" for c in compared]) or "No arm", ""
+    else:
+        against = f" with the baseline {s['baseline']}"
+    text = f"{arms} {were} compared{against} ({ns}) by {test}, reported as {each} with a "
     if s["margin"] is None:
         return f"{text}{interval}."
     return (
         f"{text}{interval}, and for equivalence by two one-sided {kind} t tests (TOST) at 5 %, that is, the 90 % "
         f"interval inside {_margin(material)}."
+    )
+
+
+def _contrasts(material: Material) -> Sequence[str]:
+    contrasts = material.scored.contrasts
+    if not contrasts:
+        return ()
+    pairs = _from_to([c.n for c in contrasts.values()])
+    return (
+        f"Each trained model was scored under other conditions as well, without further training. "
+        f"{count(len(contrasts), 'contrast')} of these scores {'was' if len(contrasts) == 1 else 'were'} declared "
+        f"beforehand ({listed(list(contrasts))}; pairs: n = {pairs}) and judged by two-sided paired t tests on the "
+        f"per-seed differences, and for equivalence by two one-sided ones (TOST) at 5 % with {_margin(material)}; "
+        f"their p values were adjusted as a family of their own (m = {len(contrasts)}) by Holm's step-down method with "
+        "Shaffer's multipliers. A score that is not finite counts as a divergence.",
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from analysis.design import reference
 from analysis.guards import Losses, Run
 from analysis.intervals import NAN, Interval, sd_interval, sd_of
 from analysis.power import detectable_difference
@@ -150,7 +151,7 @@ def summarise_noise(
         arms=tuple(_arm_noise(arm, completed[arm["name"]], snapshot) for arm in snapshot["arms"]),
         measurement=_measurement([run for arm in same_recipe for run in completed[arm]]),
         detectable=_detectable(differences[source]) if source else (),
-        detectable_from=(source, snapshot["baseline"]) if source else None,
+        detectable_from=(source, reference(snapshot, source)) if source else None,
         false_alarms=_false_alarms(same_recipe, losses, snapshot["margin"]) if replicates else None,
         shares=_shares(same_recipe, losses, snapshot),
     )

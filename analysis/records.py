@@ -3,7 +3,8 @@
 A study's folder holds ``study.json`` (the study as it was asked and planned), ``runs/*.parquet`` (one row per run)
 and ``curves/*.parquet`` (long form). A part belongs to one cohort of runs and is named after them, so writing it twice
 leaves one part. Its curves are written before its rows: a run counts as recorded only when its row is there.
-``checkpoints/`` belongs to a sweep that is under way and is no part of the record.
+``checkpoints/`` belongs to a sweep that is under way, and ``models/`` holds the trained models where they were asked
+for; neither is part of the record.
 """
 
 import hashlib
@@ -54,14 +55,14 @@ CURVES = pa.schema(
         ("arm", pa.string()),
         ("seed", pa.int64()),
         ("step", pa.int64()),
-        ("name", pa.string()),  # train_loss, val_loss, grad_norm, learning_rate
+        ("name", pa.string()),  # train_loss, val_loss, grad_norm, learning_rate, inside/...
         ("value", pa.float64()),
     ]
 )
 ADDED = {"cohort", "precision"}  # columns of RUNS that version 1 did not write
-SNAPSHOT, LOCK, CHECKPOINTS = "study.json", ".lock", "checkpoints"
+SNAPSHOT, LOCK, CHECKPOINTS, MODELS = "study.json", ".lock", "checkpoints", "models"
 REPORT, VERDICT, FINDING, TABLE = "report.html", "verdict.json", "finding.md", "runs.csv"
-OURS = {SNAPSHOT, REPORT, VERDICT, FINDING, TABLE, CHECKPOINTS, "runs", "curves"}
+OURS = {SNAPSHOT, REPORT, VERDICT, FINDING, TABLE, CHECKPOINTS, MODELS, "runs", "curves"}
 
 
 class Records:

@@ -17,14 +17,17 @@ import jinja2
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from analysis import figures, lines, wording
-from analysis.compare import verdict_json
+from analysis import anatomy, figures, lines, wording
+from analysis.compare import plain, verdict_json
+from analysis.diagnosis_text import CHECKS, NUMBERS, cells, diagnosed, numbers_of
 from analysis.drawing import svg
 from analysis.finding import markdown
 from analysis.folder import replace_file
 from analysis.material import MOST_SHOWN, REHEARSAL, Material, loss_or_status, sample_size
 from analysis.methods import INFLATED, methods
+from analysis.published_text import measured
 from analysis.records import DIVERGED, FINDING, REPORT, TABLE, VERDICT
+from analysis.scored_text import HELD_OUT, SAME_MODELS, scored_json
 from analysis.verdict import Verdict
 
 SIGNS = {
@@ -71,6 +74,12 @@ def write_report(folder: Path) -> Path:
 def write(material: Material, folder: Path) -> Path:
     """Write the four files about `material` into `folder`, which is made if need be; returns the page's path."""
     verdict = {name: material.snapshot[name] for name in ASKED} | verdict_json(material.analysis)
+    if material.scored.scores or material.scored.contrasts:
+        verdict |= plain(scored_json(material.scored))
+    if found := diagnosed(material):
+        verdict["diagnosis"] = asdict(found)
+    if material.published:
+        verdict["published"] = plain(asdict(material.published))
     verdict["checklist"] = [asdict(point) for point in material.checklist]
     text = json.dumps(verdict, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     for name, content in (
@@ -108,13 +117,21 @@ def _names(material: Material) -> dict[str, Any]:
         "rehearsal": REHEARSAL,
         "inflated": INFLATED,
         "raw": TABLE,
+        "compared": bool(material.analysis.comparisons) or not material.scored.contrasts,
         "looked": any(comparison.looks for comparison in material.analysis.comparisons),
         "listed_runs": material.small and not material.judged,
         "drawn": MOST_SHOWN,
         "planned": {arm["name"]: arm for arm in s["arms"]},
         "seconds": material.judging.groupby("arm")["seconds"].median().to_dict(),
         "nothing": math.nan,
+        "held_out": HELD_OUT,
+        "same_models": SAME_MODELS,
         **{name: getattr(wording, name) for name in ("mean_and_half", "error_of_mean", "error_of_sd", "listed")},
+        "measured": measured,
+        "diagnosis": diagnosed(material),
+        "diagnosis_notes": (CHECKS, NUMBERS),
+        "cells": cells,
+        "numbers_of": numbers_of,
         "tone": lambda verdict: SIGNS[verdict][0],
         "sign": lambda verdict: SIGNS[verdict][1],
         "marks": MARKS,
@@ -145,6 +162,18 @@ def _figures(material: Material) -> Iterator[tuple[str, Figure, str]]:
                 figures.forest_of_looks(comparison, s["margin"], difference),
                 f"Difference of {comparison.arm} at each look with repeated intervals; numbers in the table below.",
             )
+    if material.scored.contrasts:
+        yield (
+            "contrasts",
+            figures.forest_of_contrasts(material.scored.contrasts, s["margin"], difference),
+            "Difference of each contrast with intervals and margin; numbers in the table below.",
+        )
+    if material.scored.scores:
+        yield (
+            "scores",
+            lines.scores(material.scored.scores, s["arms"][:MOST_SHOWN], loss),
+            "Loss by the condition of scoring, one line per arm and kind; numbers in the table below.",
+        )
     if analysis.tuning and len(material.tuning):
         yield (
             "response",
@@ -159,9 +188,15 @@ def _figures(material: Material) -> Iterator[tuple[str, Figure, str]]:
     if not material.judged:
         yield (
             "curves",
-            lines.learning_curves(material.curves_of_completed, names, s["baselines"], s["unit"]),
+            lines.learning_curves(material.curves_of_completed, names, s["baselines"] | s.get("local", {}), s["unit"]),
             "Loss against training step, one line per arm.",
         )
+        if anatomy.measured(curves := material.curves_of_completed):
+            yield (
+                "inside",
+                anatomy.inside_models(curves, names),
+                "Measurements inside the models against training step, one line per arm.",
+            )
         yield (
             "noise",
             figures.measurement_noise(runs, names, f"distance from the arm's mean{unit}"),

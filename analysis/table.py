@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from math import isfinite
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import pandas as pd
 
-from analysis.design import JUDGE, UNTIL_DECIDED
+from analysis.design import JUDGE, UNTIL_DECIDED, reference
 from analysis.guards import Losses, Run, refuse_unfair
 from analysis.noise import fixed_streams
 from analysis.records import COMPLETED, DIVERGED
@@ -34,8 +34,11 @@ class Table:
     losses: Losses
     snapshot: Mapping[str, Any]
 
+    absent: ClassVar[str] = "has no recorded run"  # said of a seed without a loss that did not diverge either
+    neat: ClassVar[str] = "the losses are too neat to be independent measurements; see the alarms."
+
     @classmethod
-    def read(cls, frame: pd.DataFrame, snapshot: Mapping[str, Any]) -> "Table":
+    def read(cls, frame: pd.DataFrame, snapshot: Mapping[str, Any]) -> Self:
         """The judged runs of `frame`. Raises ValueError for runs that must not be compared."""
         unknown = sorted(set(frame["status"]) - {COMPLETED, DIVERGED})
         assert not unknown, f"a run's status is {COMPLETED} or {DIVERGED}, got {unknown}"
@@ -64,7 +67,13 @@ class Table:
     @cached_property
     def compared(self) -> list[str]:
         """The family: every arm with a comparison, whether or not it has runs yet."""
+        if pairs := self.snapshot.get("pairs"):
+            return [arm for arm, _ in pairs]
         return [a["name"] for a in self.snapshot["arms"] if a["name"] != self.baseline and not fixed_streams(a)]
+
+    def against(self, arm: str) -> str:
+        """The arm that `arm` is compared with."""
+        return reference(self.snapshot, arm)
 
     def sample(self, arm: str, first: int | None = None) -> tuple[list[float], list[float]]:
         """Losses of `arm` and what they are compared with.
@@ -75,7 +84,7 @@ class Table:
         ours = self.losses[arm]
         if self.target is not None:
             return list(ours.values()), [self.target] * len(ours)
-        theirs = self.losses[self.baseline]
+        theirs = self.losses[self.against(arm)]
         if not self.snapshot["paired"]:
             return list(ours.values()), list(theirs.values())
         # A study that was judged with other seeds before keeps them in its records: planned seeds alone are its own.
@@ -83,9 +92,10 @@ class Table:
         return [ours[seed] for seed in seeds], [theirs[seed] for seed in seeds]
 
     def looks_taken(self, arm: str) -> list[int]:
-        """The declared looks, in seeds, whose planned runs of `arm` and of the baseline are all recorded."""
-        seeds, planned = list(self.snapshot["seeds"]), self._planned[arm] & self._planned[self.baseline]
-        recorded = self._recorded(arm) & self._recorded(self.baseline)
+        """The declared looks, in seeds, whose planned runs of `arm` and what it is compared with are all recorded."""
+        other = self.against(arm)
+        seeds, planned = list(self.snapshot["seeds"]), self._planned[arm] & self._planned[other]
+        recorded = self._recorded(arm) & self._recorded(other)
         return [look for look in self.snapshot["design"]["looks"] if planned & recorded >= set(seeds[:look])]
 
     def diverged(self, arm: str) -> int:
@@ -98,10 +108,11 @@ class Table:
     def dropped(self, arm: str) -> tuple[Dropped, ...]:
         """Every seed, planned or recorded, without a whole pair; without pairs, without a loss of the arm."""
         paired = self.snapshot["paired"] and self.target is None
-        both = (arm, self.baseline) if paired else (arm,)
-        # An arm that was decided at an early look has fewer seeds than the baseline, and lacks none.
-        asked = (arm,) if self.snapshot["design"]["kind"] == UNTIL_DECIDED else both
-        seeds = set[int]().union(*(self._planned[name] | self._recorded(name) for name in asked))
+        both = (arm, self.against(arm)) if paired else (arm,)
+        asked = [self._planned[name] | self._recorded(name) for name in both]
+        # Of two arms the one that was decided at an earlier look has fewer seeds, and lacks none.
+        shared = self.snapshot["design"]["kind"] == UNTIL_DECIDED
+        seeds = set.intersection(*asked) if shared else set.union(*asked)
         whole = set.intersection(*(set(self.losses[name]) for name in both))
         return tuple(
             Dropped(seed, "; ".join(filter(None, (self._absence(name, seed) for name in both))))
@@ -113,7 +124,7 @@ class Table:
             return ""
         run = self._diverged[arm].get(seed)
         if run is None:
-            return f"{arm} has no recorded run"
+            return f"{arm} {self.absent}"
         return f"{arm} diverged" + (f" at step {int(run.diverged_at)}" if isfinite(run.diverged_at) else "")
 
     def _recorded(self, arm: str) -> set[int]:

@@ -1,6 +1,6 @@
 """The verdict in the terminal: one table that fits 80 columns, and the sentences under it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich import box
@@ -9,6 +9,7 @@ from rich.text import Text
 
 from analysis.compare import Analysis
 from analysis.material import MOST_SHOWN, REHEARSAL
+from analysis.scorings import Scored
 from analysis.verdict import ALPHA
 from analysis.wording import error_of_mean, mean_and_half, number, seeds_needed, span
 
@@ -19,17 +20,7 @@ def terminal_table(analysis: Analysis, snapshot: Mapping[str, Any]) -> Table:
     Columns: arm, n, loss (mean ± half its 95 % interval), difference to the baseline or target, its 95 % interval,
     verdict, seeds needed (total per arm, where undecided). Losses and differences in the study's unit.
     """
-    table = Table(
-        title=_plain(_title(snapshot)),
-        caption=_plain("\n".join(_lines(analysis, snapshot))),
-        title_style="bold",
-        caption_style="",
-        title_justify="left",
-        caption_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-    )
+    table = _table(_title(snapshot), _lines(analysis, snapshot))
     table.add_column("arm", overflow="fold")
     for name in ("n", "loss", "diff.", "95 % interval"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -37,6 +28,7 @@ def terminal_table(analysis: Analysis, snapshot: Mapping[str, Any]) -> Table:
     if snapshot["margin"] is not None:
         table.add_column("seeds\nneeded", justify="right")
     against = {comparison.arm: comparison for comparison in analysis.comparisons}
+    references = {c.baseline for c in analysis.comparisons} if snapshot.get("pairs") else {snapshot["baseline"]}
     for arm in analysis.arms:
         cells = [arm.arm, str(arm.n), mean_and_half(arm.mean, arm.interval95, error_of_mean(arm.sd, arm.n))]
         if comparison := against.get(arm.arm):
@@ -47,9 +39,37 @@ def terminal_table(analysis: Analysis, snapshot: Mapping[str, Any]) -> Table:
             ]
             cells += [str(comparison.verdict), seeds_needed(comparison.seeds_needed)]
         else:
-            cells += ["", "", "baseline" if arm.arm == snapshot["baseline"] else "not compared", ""]
+            cells += ["", "", "baseline" if arm.arm in references else "not compared", ""]
         table.add_row(*map(_plain, cells[: len(table.columns)]))
     return table
+
+
+def contrasts_table(scored: Scored, snapshot: Mapping[str, Any]) -> Table:
+    """One row per contrast of models that were scored under several conditions, with the sentences as the caption."""
+    title = f"{snapshot['study']}: trained models scored otherwise, margin {snapshot['margin']:g}"
+    table = _table(title, [contrast.sentence for contrast in scored.contrasts.values()])
+    table.add_column("contrast", overflow="fold")
+    for column in ("n", "diff.", "95 % interval"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("verdict", min_width=len("equivalent"))
+    for name, c in scored.contrasts.items():
+        numbers = number(c.difference, c.standard_error, signed=True), span(c.interval95, c.standard_error, signed=True)
+        table.add_row(*map(_plain, (name, str(c.n), *numbers, str(c.verdict))))
+    return table
+
+
+def _table(title: str, lines: Sequence[str]) -> Table:
+    return Table(
+        title=_plain(title),
+        caption=_plain("\n".join(lines)),
+        title_style="bold",
+        caption_style="",
+        title_justify="left",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+    )
 
 
 def _title(snapshot: Mapping[str, Any]) -> str:

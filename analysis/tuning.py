@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.design import TUNE
+from analysis.design import TUNE, reference
 from analysis.intervals import NAN, Interval, sd_of
 from analysis.records import COMPLETED
 from analysis.robustness import UsableRange, usable_range
@@ -117,7 +117,8 @@ def summarise_tuning(
     grids = {arm["name"]: grid for arm, grid in _grids(runs, snapshot)}
     points = tuple(float(point) for point in tuning["points"])
     arms = tuple(_arm(name, grid, points) for name, grid in grids.items())
-    ranges = _ranges(grids, snapshot["baseline"], judged95, setting(tuning["key"]))
+    references = {arm: reference(snapshot, arm) for arm in judged95}
+    ranges = _ranges(grids, references, judged95, setting(tuning["key"]))
     return Tuning(tuning["key"], points, len(tuning["seeds"]), arms, ranges)
 
 
@@ -149,12 +150,16 @@ def _arm(name: str, grid: NDArray[np.float64], points: Sequence[float]) -> ArmTu
 
 
 def _ranges(
-    grids: Mapping[str, NDArray[np.float64]], baseline: str, judged95: Mapping[str, Interval], what: str
+    grids: Mapping[str, NDArray[np.float64]],
+    references: Mapping[str, str],
+    judged95: Mapping[str, Interval],
+    what: str,
 ) -> tuple[RangeComparison, ...]:
-    found = {arm: _range(grids[arm], grids[baseline]) for arm in judged95}
+    found = {arm: _range(grids[arm], grids[references[arm]]) for arm in judged95}
     adjusted = holm([one.p_value for one in found.values()]).tolist()
     result = []
     for (arm, one), p in zip(found.items(), adjusted, strict=True):
+        baseline = references[arm]
         spread = BEST_ON_GRID * max(_spread(grids[arm]), _spread(grids[baseline])) / len(grids[arm]) ** 0.5
         own = judged95[arm]
         widened = replace(own, low=own.low - spread, high=own.high + spread)

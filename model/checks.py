@@ -13,15 +13,27 @@ class CheckError(AssertionError):
     """A built model that would train to a wrong number; a fault of the program, not of its user."""
 
 
+SHAPE, INITIAL_LOSS, CAUSALITY = CHECKS = ("shape", "initial-loss", "causality")
+
+
 @torch.no_grad()
-def check_before_training(model: nn.Module, config: ModelConfig, batch: Batch) -> None:
-    """Raise CheckError unless the logits have the right shape, the loss is near ln V, and no output sees its future."""
+def failed_checks(model: nn.Module, config: ModelConfig, batch: Batch) -> dict[str, CheckError]:
+    """Those of CHECKS that `model` does not pass, in their order, each with what is wrong: the logits have the right
+    shape, the loss is near ln V, no output sees its future. Where the shape is wrong nothing else is asked."""
     logits_BTV = model(batch.inputs_BT)
-    B, T = batch.inputs_BT.shape
-    if logits_BTV.shape != (B, T, config.vocabulary):
-        raise CheckError(f"the logits have shape {tuple(logits_BTV.shape)} instead of {(B, T, config.vocabulary)}")
-    _check_initial_loss(logits_BTV, batch.targets_BT, config)
-    _check_causality(model, batch.inputs_BT[:1], config.vocabulary)
+    shape = (*batch.inputs_BT.shape, config.vocabulary)
+    if logits_BTV.shape != shape:
+        return {SHAPE: CheckError(f"the logits have shape {tuple(logits_BTV.shape)} instead of {shape}")}
+    failed = {}
+    for name, check in (
+        (INITIAL_LOSS, lambda: _check_initial_loss(logits_BTV, batch.targets_BT, config)),
+        (CAUSALITY, lambda: _check_causality(model, batch.inputs_BT[:1], config.vocabulary)),
+    ):
+        try:
+            check()
+        except CheckError as error:
+            failed[name] = error
+    return failed
 
 
 def _check_initial_loss(logits_BTV: Tensor, targets_BT: Tensor, config: ModelConfig) -> None:

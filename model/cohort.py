@@ -19,7 +19,7 @@ from torch.func import functional_call, vmap
 
 from model import optimizer
 from model.batches import IGNORED, Batch, evaluation_batches, training_batch, window_starts, windows
-from model.checks import CheckError, check_before_training
+from model.checks import failed_checks
 from model.corpus.text import Corpus
 from model.recipe import Member
 from model.scoring import Scoring
@@ -46,7 +46,7 @@ class Cohort:
         self.recipe = members[0].recipe
         self.compiled = compiled
         self.dtype = torch.float64 if self.recipe.precision == "fp64" else torch.float32
-        models = [_checked(member, corpus) for member in members]
+        models, self.failed_checks = zip(*(_checked(member, corpus) for member in members), strict=True)
         if compiled:
             torch._dynamo.reset()  # its cache counts programs by line of code, and another cohort's are over
         self.program = _Program(self.recipe.model, self.dtype, compiled)
@@ -112,7 +112,9 @@ class Cohort:
         """Every member's loss under the conditions of `scoring`."""
         config, tokens = scoring.config(self.recipe.model), self.recipe.budget.batch * self.recipe.model.context
         batches = evaluation_batches(self.corpus, config.context, max(1, tokens // config.context), scoring.part)
-        return self._score(_Program(config, self.dtype, compiled=False), batches)
+        program = _Program(config, self.dtype, compiled=False)
+        scoring.alter(program.template)
+        return self._score(program, batches)
 
     def _score(self, program: "_Program", batches: Sequence[Batch]) -> list[Evaluation]:
         sums, counts = [], []
@@ -126,6 +128,14 @@ class Cohort:
             counts.append((batch.targets_BT != IGNORED).sum(dim=1))
         count_N = torch.cat(counts).numpy()
         return [_evaluation(loss_N, count_N) for loss_N in torch.cat(sums, dim=1).numpy()]
+
+    def model(self, index: int) -> Transformer:
+        """The member at `index` as a model by itself, with weights of its own."""
+        with torch.device("meta"):
+            model = Transformer(self.recipe.model)
+        weights = {name: leaf[index].detach().clone() for name, leaf in zip(self.names, self.leaves, strict=True)}
+        model.load_state_dict(weights, assign=True)
+        return model
 
     def keep(self, rows: Sequence[int]) -> None:
         """Go on with the members at `rows` alone."""
@@ -187,16 +197,14 @@ class _Program:
         return vmap(member)(head, embedding_MVD, x_MBTD, targets_MBT)
 
 
-def _checked(member: Member, corpus: Corpus) -> Transformer:
-    """A new model of `member` that has passed the checks on its first batch."""
+def _checked(member: Member, corpus: Corpus) -> tuple[Transformer, frozenset[str]]:
+    """A new model of `member` and the checks on its first batch that it failed: none, or it is wrong on purpose."""
     config, batch = member.recipe.model, member.recipe.budget.batch
     model = config.build(member.recipe.streams.init.at(member.seed))
-    try:
-        check_before_training(model, config, training_batch(corpus, config.context, batch, _order(member), 0))
-    except CheckError:
-        if not member.recipe.wrong_on_purpose:
-            raise
-    return model
+    failed = failed_checks(model, config, training_batch(corpus, config.context, batch, _order(member), 0))
+    if failed and not member.recipe.wrong_on_purpose:
+        raise next(iter(failed.values()))
+    return model, frozenset(failed)
 
 
 def _order(member: Member) -> int:

@@ -6,6 +6,7 @@ arms share by name and shape starts equal in both, whatever else the arms build 
 
 import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -37,16 +38,33 @@ class ScaledNormal:
 
     def apply(self, model: nn.Module, layers: int, seed: int) -> None:
         """Fill every parameter of `model` in place; the same `seed` gives the same values on every device."""
-        stds = {MATRIX: self.std, RESIDUAL_OUTPUT: self.std / math.sqrt(2 * layers)}
-        with torch.no_grad():
-            for name, tensor in model.named_parameters():
-                kind = role(name, tensor)
-                if kind in stds:
-                    values = torch.empty(tensor.shape, dtype=torch.float32)
-                    values.normal_(0.0, stds[kind], generator=_stream(seed, name))
-                    tensor.copy_(values)
-                else:
-                    tensor.fill_(1.0 if kind == GAIN else 0.0)
+        _fill(model, {MATRIX: self.std, RESIDUAL_OUTPUT: self.std / math.sqrt(2 * layers)}, seed)
+
+
+@dataclass(frozen=True)
+class PlainNormal:
+    """N(0, std) for every matrix, those that write to the residual stream too, whatever the depth."""
+
+    std: float = 0.02
+
+    def apply(self, model: nn.Module, layers: int, seed: int) -> None:
+        """As of `ScaledNormal`, with the same draws: what differs is the scale of the 2 L matrices alone."""
+        _fill(model, {MATRIX: self.std, RESIDUAL_OUTPUT: self.std}, seed)
+
+
+Initializer = ScaledNormal | PlainNormal
+
+
+def _fill(model: nn.Module, stds: Mapping[str, float], seed: int) -> None:
+    with torch.no_grad():
+        for name, tensor in model.named_parameters():
+            kind = role(name, tensor)
+            if kind in stds:
+                values = torch.empty(tensor.shape, dtype=torch.float32)
+                values.normal_(0.0, stds[kind], generator=_stream(seed, name))
+                tensor.copy_(values)
+            else:
+                tensor.fill_(1.0 if kind == GAIN else 0.0)
 
 
 def _stream(seed: int, name: str) -> torch.Generator:

@@ -6,7 +6,7 @@ from model import counting
 from model.recipe import Recipe
 
 CURVE_BYTES = 250  # of one point as a Python object
-POINTS = 4 * 200  # of a member's curves, about
+POINTS = 5 * 200  # of a member's curves, about
 BUFFERS = 150_000_000  # bytes that the libraries take once for their own use, whatever the model
 STATE_TENSORS = 6  # weights, two moments, gradients, what autograd hands over, copies for the matrix products
 

@@ -33,7 +33,7 @@ class Budget:
 class Recipe:
     """All that decides a run's result besides its text and its seed.
 
-    Raises ValueError when warmup fills the budget, and for an unknown precision.
+    Raises ValueError when warmup fills the budget, for an unknown precision, and for a scoring without effect.
     """
 
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -43,6 +43,7 @@ class Recipe:
     precision: Precision = "fp32"
     scored: tuple[Scoring, ...] = field(default=(), metadata=LATER)  # beside the held-out loss, after the last update
     wrong_on_purpose: bool = field(default=False, metadata=LATER)  # the checks before training do not stop it
+    diagnosed: bool = field(default=False, metadata=LATER)  # the nine silent failures are looked for in the end
 
     def __post_init__(self) -> None:
         if self.optimizer.warmup >= self.budget.steps:
@@ -52,6 +53,11 @@ class Recipe:
             )
         if self.precision not in get_args(Precision):
             raise ValueError(f"precision must be one of {', '.join(get_args(Precision))}, not {self.precision!r}.")
+        names = [scoring.name for scoring in self.scored]
+        if len(set(names)) < len(names):
+            raise ValueError(f"Two scorings are the same: {', '.join(names)}.")
+        for scoring in self.scored:
+            scoring.check(self.model)
 
     @property
     def tokens(self) -> int:

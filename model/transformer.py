@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from model.initializer import ScaledNormal
+from model.initializer import Initializer, ScaledNormal
 from model.later import LATER
 from model.parts.attention import Attention, CausalAttention
 from model.parts.block import Placement, PreNorm
@@ -31,7 +31,7 @@ class ModelConfig:
     norm: Norm = field(default_factory=LayerNorm)
     placement: Placement = field(default_factory=PreNorm)
     position: Position = field(default_factory=LearnedPosition)
-    initializer: ScaledNormal = field(default_factory=ScaledNormal)
+    initializer: Initializer = field(default_factory=ScaledNormal)
     head: Head = field(default_factory=NormedHead, metadata=LATER)
 
     def __post_init__(self) -> None:

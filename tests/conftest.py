@@ -1,3 +1,5 @@
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -20,3 +22,10 @@ def letters() -> list[str]:
             letters.append((letters[-1] + 1) % 10 if rng.random() < 0.9 else int(rng.integers(10)))
         documents.append("".join("abcdefghij"[i] for i in letters))
     return documents
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # around pytest-randomly, which shuffles
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """The studies first: they take longest, most of it waiting, and of two processes none should be left with them."""
+    yield
+    items.sort(key=lambda item: "sweeps" not in item.path.parts)

@@ -5,6 +5,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from model.corpus.text import Corpus
+
 
 def uniform_loss(vocabulary_size: int) -> float:
     """ln V: the loss, on any stream, of giving each of the V symbols the same probability; a fresh model is near it."""
@@ -28,3 +30,11 @@ def unigram_loss(targets: NDArray[np.integer]) -> float:
     _, counts = np.unique(targets, return_counts=True)
     shares = counts / targets.size
     return float(-(shares @ np.log(shares))) + 0.0  # + 0.0: a single repeated token scores 0, not -0
+
+
+def scored(corpus: Corpus) -> NDArray[np.bool_]:
+    """Which held-out tokens a model's loss is averaged over, shape (tokens,): those that are asked, and that do not
+    begin a text or a document, for a window's first token is never a target."""
+    targets = np.ones(corpus.held_out.size, bool) if corpus.held_out_asked is None else corpus.held_out_asked.copy()
+    targets[:: corpus.stride if corpus.stride > 1 else targets.size] = False
+    return targets

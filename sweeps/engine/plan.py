@@ -8,6 +8,7 @@ from analysis.design import JUDGE, TUNE
 from model.corpus.text import Corpus
 from model.memory import memory
 from model.recipe import Recipe
+from sweeps.engine.contrasts import check_text
 from sweeps.engine.fingerprint import run_id
 from sweeps.engine.study import Study, StudyError
 
@@ -115,7 +116,8 @@ def _even(runs: Sequence[Run], most: int) -> list[Cohort]:
 
 def make_plan(study: Study, corpus: Corpus, recorded: Iterable[str]) -> Plan:
     """What is asked for before anything is known: the runs of the grid, without one all seeds of all arms, up to the
-    first look. Raises StudyError when the arms do not share the vocabulary that the corpus was built with."""
+    first look. Raises StudyError when the arms do not share the vocabulary that the corpus was built with, and when
+    the corpus lacks what models are to be scored on."""
     first = study.looks[0] if study.looks else len(study.seeds)
     runs = tuning_runs(study, corpus) or judged_runs(study, corpus, {arm.name: first for arm in study.arms}, {})
     for run in runs:
@@ -124,6 +126,7 @@ def make_plan(study: Study, corpus: Corpus, recorded: Iterable[str]) -> Plan:
                 f"The arm {run.arm!r} has a vocabulary of {run.recipe.model.vocabulary}, but the text was read with "
                 f"{corpus.vocabulary.size}; losses over different vocabularies cannot be compared."
             )
+    check_text((arm.recipe for arm in study.arms), corpus)
     return Plan(study, runs, frozenset(recorded) & {run.run_id for run in runs})
 
 

@@ -32,8 +32,7 @@ def show_plan(plan: Plan, places: Places, corpus: Corpus, console: Console) -> N
         soft_wrap=True,
     )
     console.print(
-        f"Seeds: {', '.join(map(str, study.seeds))}. Margin: {study.margin:g} nats per character. "
-        f"Precision: {said(study)}.",
+        f"Seeds: {', '.join(map(str, study.seeds))}. Margin: {study.margin:g} {corpus.unit}. Precision: {said(study)}.",
         soft_wrap=True,
     )
     for line in _further(study):
@@ -132,7 +131,8 @@ def busy(seconds: Sequence[float], places: int) -> float:
 def seconds_per_run(cohort: Cohort, corpus: Corpus, device: str) -> float:
     """Wall time of a run of `cohort` when all train in lockstep on one thread of this machine, from a few updates.
 
-    An evaluation is counted as a forward pass over the held-out text, and that as a third of an update's.
+    An evaluation is counted as a forward pass over the held-out text, and that as a third of an update's; a scoring
+    under other conditions as an evaluation.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -146,4 +146,4 @@ def seconds_per_run(cohort: Cohort, corpus: Corpus, device: str) -> float:
         torch.set_num_threads(threads)
     recipe = cohort[0].recipe
     forward = len(corpus.held_out) / (recipe.budget.batch * recipe.model.context) / 3
-    return per_step * (recipe.budget.steps + EVALUATIONS * forward)
+    return per_step * (recipe.budget.steps + (EVALUATIONS + len(recipe.scored)) * forward)

@@ -4,9 +4,10 @@ A pure function of the study and its records. So the same command again asks for
 anywhere goes on as if it had not been.
 """
 
-from analysis.compare import Analysis, Comparison, analyse
+from analysis.compare import Analysis, analyse
 from analysis.design import JUDGE
 from analysis.records import Records
+from analysis.scorings import scored
 from analysis.tuning import selections, setting
 from analysis.verdict import Verdict
 from model.corpus.text import Corpus
@@ -38,19 +39,25 @@ def asked(study: Study, corpus: Corpus, records: Records) -> Plan:
         plan = Plan(study, runs, frozenset(recorded) & {run.run_id for run in runs}, selected)
         if plan.missing:
             return plan
-        undecided = [c.arm for c in looked(plan, corpus, records) if c.verdict is Verdict.UNDECIDED]
-        if not undecided:
+        going_on = open_arms(plan, corpus, records)
+        if not going_on:
             return plan
-        going_on = [study.baseline, *undecided]
     return plan
 
 
-def looked(plan: Plan, corpus: Corpus, records: Records) -> tuple[Comparison, ...]:
-    """The comparisons as they stand with the runs of `plan`; none in a study without looks, which decides once."""
-    if not plan.study.looks:
-        return ()
+def open_arms(plan: Plan, corpus: Corpus, records: Records) -> list[str]:
+    """Arms of the comparisons and contrasts that the runs of `plan` leave undecided; none in a study without looks,
+    which decides once."""
+    study = plan.study
+    if not study.looks:
+        return []
     snapshot = make_snapshot(plan, corpus)
-    return analyse(records.planned_runs(snapshot), snapshot, noise=False).comparisons
+    runs, curves = records.planned(snapshot)
+    compared = analyse(runs, snapshot, noise=False).comparisons
+    contrasts = scored(runs, curves, snapshot).contrasts
+    arms = {arm for c in compared if c.verdict is Verdict.UNDECIDED for arm in (c.baseline, c.arm)}
+    arms |= {arm for c in study.contrasts if contrasts[c.name].verdict is Verdict.UNDECIDED for arm in c.arms}
+    return sorted(arms)
 
 
 def judged_seeds(plan: Plan) -> dict[str, list[int]]:
@@ -65,10 +72,10 @@ def told(before: Plan, after: Plan, analysis: Analysis) -> list[str]:
     if study.tune and after.selected and not before.selected:
         points = ", ".join(f"{point:g} for {arm}" for arm, point in after.selected.items())
         lines.append(f"Selected {setting(study.tune.key)}s: {points}. Judged on other seeds from here on.")
-    look = len(seeds[study.baseline])
-    if look and len(more[study.baseline]) > look:
+    look = max(map(len, seeds.values()))
+    if look and max(map(len, more.values())) > look:
         stood = "; ".join(
             f"{c.arm} {c.verdict}{' and goes on' if len(more[c.arm]) > look else ''}" for c in analysis.comparisons
         )
-        lines.append(f"Look at {look} seeds: {stood}.")
+        lines.append(f"Look at {look} seeds: {stood or 'contrasts are undecided'}.")
     return lines

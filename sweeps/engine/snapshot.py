@@ -2,13 +2,16 @@
 
 import functools
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from analysis.design import FIXED, JUDGE, OPEN, UNTIL_DECIDED
 from analysis.records import RecordError, Records
 from model import counting
-from model.corpus.baselines import uniform_loss, unigram_loss
+from model.corpus.baselines import scored, uniform_loss, unigram_loss
+from model.corpus.ngrams import ngram_losses
 from model.corpus.text import Corpus
+from sweeps.engine.contrasts import scorings
 from sweeps.engine.fingerprint import recipe_text
 from sweeps.engine.plan import Plan
 from sweeps.engine.source import CommitState
@@ -31,7 +34,7 @@ def make_snapshot(plan: Plan, corpus: Corpus, command: str = "", source: CommitS
         "question": study.question,
         "metric": "val_loss",
         "metric_name": "held-out loss",
-        "unit": "nats per character",
+        "unit": corpus.unit,
         "margin": study.margin,
         "margin_reason": study.margin_reason,
         "baseline": study.baseline,
@@ -43,6 +46,7 @@ def make_snapshot(plan: Plan, corpus: Corpus, command: str = "", source: CommitS
                 "replicate": study.is_replicate(arm),
                 "differences": study.differences(arm),
                 "selected": plan.selected.get(arm.name),
+                "scored": scorings(arm.name, arm.recipe),
             }
             for arm in study.arms
         ],
@@ -50,6 +54,12 @@ def make_snapshot(plan: Plan, corpus: Corpus, command: str = "", source: CommitS
         "design": {"kind": UNTIL_DECIDED if looks else FIXED, "looks": looks or [len(study.seeds)]},
         "tuning": study.tune
         and {"key": study.tune.key, "points": list(study.tune.points), "seeds": list(study.tune.tuning_seeds)},
+        "pairs": [list(pair) for pair in study.pairs],
+        "published": study.published and asdict(study.published),
+        "contrasts": [
+            {"name": contrast.name, "cell": contrast.cell.told(), "baseline": contrast.baseline.told()}
+            for contrast in study.contrasts
+        ],
         "paired": True,
         "target": None,
         "judged": None,
@@ -72,13 +82,21 @@ def make_snapshot(plan: Plan, corpus: Corpus, command: str = "", source: CommitS
         },
         "baselines": {
             "uniform": uniform_loss(corpus.vocabulary.size),
-            "unigram": unigram_loss(corpus.held_out[1:]),
+            "unigram": unigram_loss(corpus.held_out[scored(corpus)]),
         },
+        "local": _local(corpus),
         "rehearsal": study.rehearsal,
         "command": command,
         "commit": source.commit,
         "uncommitted": source.uncommitted,
     }
+
+
+@functools.lru_cache(maxsize=1)
+def _local(corpus: Corpus) -> dict[str, float]:
+    """The loss of the best n-gram, by its name: what the last few tokens alone predict."""
+    order, loss = ngram_losses(corpus).best
+    return {f"{order}-gram (Kneser-Ney)": loss}
 
 
 def opened(records: Records, snapshot: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,8 +119,9 @@ def opened(records: Records, snapshot: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refuse_another_question(records: Records, snapshot: Mapping[str, Any]) -> None:
-    """Raise StudyError when runs of this plan are recorded that were asked for with another margin, baseline, grid or
-    looks: they are fixed before there are data, and a verdict by a margin that was chosen afterwards has no error rate.
+    """Raise StudyError when runs of this plan are recorded that were asked for with another margin, baseline, grid,
+    looks, pairs, contrasts or published figures: they are fixed before there are data, and a verdict by a margin that
+    was chosen afterwards has no error rate.
 
     A baseline is its runs: it may be renamed.
     """
@@ -120,6 +139,12 @@ def refuse_another_question(records: Records, snapshot: Mapping[str, Any]) -> No
         changed.append(f"a margin of {before['margin']:g}, and now it is {snapshot['margin']:g}")
     if not _baseline_runs(before) & _baseline_runs(snapshot) and _baseline_runs(before) & planned:
         changed.append(f"the baseline {before['baseline']}, and now it is {snapshot['baseline']}")
+    if (before.get("pairs") or []) != snapshot["pairs"]:
+        changed.append("other pairs of arms to compare than now")
+    if _contrasts_asked(before) != _contrasts_asked(snapshot):
+        changed.append("other contrasts than now")
+    if _figures_asked(before) != _figures_asked(snapshot):
+        changed.append("other published figures, or another rule to hold runs against them, than now")
     if changed:
         raise StudyError(
             f"The runs in {records.folder} were asked for with {'; and with '.join(changed)}. That is fixed before "
@@ -152,6 +177,25 @@ def _grid_asked(snapshot: Mapping[str, Any]) -> str:
     if tuning is None:
         return "no grid"
     return f"{len(tuning['seeds'])} seeds at {tuning['key']} {', '.join(f'{point:g}' for point in tuning['points'])}"
+
+
+def _contrasts_asked(snapshot: Mapping[str, Any]) -> list[str]:
+    """What is held against what, whatever arms, cells and contrasts are called."""
+    arms = {arm["name"]: sorted(arm["differences"].items()) for arm in snapshot["arms"]}
+
+    def cell(told: Mapping[str, Any]) -> list[Any]:
+        return [arms[told["arm"]], told["scoring"], told["less"] and cell(told["less"])]
+
+    return sorted(repr([cell(one["cell"]), cell(one["baseline"])]) for one in snapshot.get("contrasts") or ())
+
+
+def _figures_asked(snapshot: Mapping[str, Any]) -> list[Any]:
+    """Published figures and the rule for them, without what is only said of them."""
+    asked = snapshot.get("published")
+    if not asked:
+        return []
+    figures = sorted((figure["arm"], figure["measure"], figure["value"]) for figure in asked["figures"])
+    return [figures, asked["sd"], asked["sd_runs"], asked["tolerance"]]
 
 
 def _baseline_runs(snapshot: Mapping[str, Any]) -> set[str]:

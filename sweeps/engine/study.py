@@ -5,31 +5,29 @@ Nothing runs when a study is made; it is only checked. Every mistake is a StudyE
 
 import dataclasses
 import difflib
-import math
 import re
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from analysis.sequential import looks_up_to
 from analysis.verdict import FEWEST_SEEDS
 from model import counting
+from model.corpus.text import Corpus
+from model.corpus.texts import TangPoems, Task, Text, WrittenText
 from model.recipe import Budget, Precision, Recipe
+from sweeps.engine.contrasts import Contrast, check_contrasts
 from sweeps.engine.fingerprint import recipe_text
 from sweeps.engine.grid import FEWEST_TUNING_SEEDS, FIRST_TUNING_SEED, Grid
+from sweeps.engine.mistakes import MOST_SEEDS, StudyError, check_margin, check_seeds
+from sweeps.engine.published import Published, check_figures, check_pairs
 
 QUANTITIES = {
     "parameters": lambda recipe: counting.parameters(recipe.model).total,
     "tokens": lambda recipe: recipe.tokens,
 }
-MOST_SEEDS = 10_000
 REHEARSAL_SHARE = 10  # a rehearsal trains a tenth of the steps
 REHEARSAL_SEEDS = 5
-
-
-class StudyError(ValueError):
-    """A study that cannot be asked as it stands."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +50,11 @@ class Study:
 
     With a grid in `tune` every arm is first tuned on it, and then judged on `seeds` at the point selected for it. With
     `looks`, numbers of seeds, seeds are added from look to look until an arm is decided; the last look has all `seeds`.
+
+    With `pairs`, (arm, what it is compared with), these comparisons are made in place of every arm's with the baseline.
+    `published` are figures of others, of the same text and steps, that the arms are held against. `contrasts` are
+    comparisons of trained models scored under several conditions; a study that has some may have its baseline for its
+    only arm. `text` is what all arms train on and are scored on.
     """
 
     name: str
@@ -66,11 +69,15 @@ class Study:
     not_controlled: tuple[str, ...] = ()
     tune: Grid | None = None
     looks: tuple[int, ...] = ()
+    pairs: tuple[tuple[str, str], ...] = ()
+    published: Published | None = None
+    contrasts: tuple[Contrast, ...] = ()
+    text: Text = field(default_factory=TangPoems)
     rehearsal: bool = False
 
     def __post_init__(self) -> None:
-        self._check_margin()
-        self._check_seeds()
+        check_margin(self.name, self.margin)
+        check_seeds(self.name, self.seeds)
         self._check_arms()
         self._check_differences()
         self._check_grid()
@@ -110,7 +117,7 @@ class Study:
     def with_steps(self, steps: int) -> "Study":
         """The same study with every arm trained for `steps` updates, under a name of its own."""
         changed = self._map_recipes(lambda r: dataclasses.replace(r, budget=Budget(steps, r.budget.batch)))
-        return changed._named(f"{steps}-steps") if changed != self else self
+        return changed.replace(published=None)._named(f"{steps}-steps") if changed != self else self
 
     def until_decided(self, most: int) -> "Study":
         """The same study with seeds added at declared looks until each arm is decided, at most `most` of them."""
@@ -118,13 +125,22 @@ class Study:
             raise StudyError(f"--max-seeds is {FEWEST_SEEDS} at least and {MOST_SEEDS:,} at most, but it is {most:,}.")
         return self.replace(seeds=tuple(range(most)), looks=looks_up_to(most))
 
-    def with_text(self, name: str | None, vocabulary: int | None) -> "Study":
-        """The same study on the text `name` or with another vocabulary, under a name of its own."""
-        study = self if name is None else self._named(re.sub(r"\W+", "-", name))
+    def corpus(self) -> Corpus:
+        """The text, with the vocabulary and context of the baseline. Raises CorpusError."""
+        config = self.arm(self.baseline).recipe.model
+        return self.text.build(config.vocabulary, config.context)
+
+    def with_text(self, text: WrittenText | None, vocabulary: int | None) -> "Study":
+        """The same study on another text or with another vocabulary, under a name of its own."""
+        if text and isinstance(self.text, Task):
+            raise StudyError(f"The text of {self.name} is a task made for its question, so it takes no --corpus.")
+        study = self.replace(text=text, published=None)._named(re.sub(r"\W+", "-", text.name)) if text else self
         if vocabulary is None:
             return study
-        return study._named(f"{vocabulary}-symbols")._map_recipes(
-            lambda r: dataclasses.replace(r, model=dataclasses.replace(r.model, vocabulary=vocabulary))
+        return (
+            study.replace(published=None)
+            ._named(f"{vocabulary}-symbols")
+            ._map_recipes(lambda r: dataclasses.replace(r, model=dataclasses.replace(r.model, vocabulary=vocabulary)))
         )
 
     def with_precision(self, precision: Precision) -> "Study":
@@ -136,9 +152,16 @@ class Study:
         """The study of the baseline and the arms in `names` alone, under a name of its own: fewer comparisons are
         another family, and their verdicts must not replace those of the whole study."""
         kept = {self.arm(name).name for name in names} | {self.baseline}
+        pairs = tuple(pair for pair in self.pairs if pair[0] in kept)
+        if self.pairs and not pairs:
+            raise StudyError(f"None of {', '.join(names)} is compared with another arm; name one that is.")
+        kept |= {reference for _, reference in pairs}
         arms = tuple(arm for arm in self.arms if arm.name in kept)
         others = "-".join(arm.name for arm in arms if arm.name != self.baseline)
-        return self.replace(arms=arms)._named(others) if arms != self.arms else self
+        contrasts = tuple(contrast for contrast in self.contrasts if contrast.arms <= kept)
+        published = self.published and self.published.of(kept)
+        changed = self.replace(arms=arms, pairs=pairs, published=published, contrasts=contrasts)
+        return changed._named(others) if arms != self.arms else self
 
     def as_rehearsal(self) -> "Study":
         """A tenth of the steps and of the warmup and at most five seeds, under a name of its own: it shows every part
@@ -159,35 +182,19 @@ class Study:
     def _map_recipes(self, change: Callable[[Recipe], Recipe]) -> "Study":
         return self.replace(arms=tuple(dataclasses.replace(arm, recipe=change(arm.recipe)) for arm in self.arms))
 
-    def _check_margin(self) -> None:
-        if not isinstance(self.margin, int | float) or not (self.margin > 0 and math.isfinite(self.margin)):
-            raise StudyError(
-                f"The study {self.name} needs a margin above zero, the smallest difference that matters, but was given "
-                f"{'none' if self.margin is None else repr(self.margin)}."
-            )
-
-    def _check_seeds(self) -> None:
-        if len(self.seeds) > MOST_SEEDS:
-            raise StudyError(f"{len(self.seeds):,} seeds are more than the {MOST_SEEDS:,} that a study may have.")
-        if not self.seeds:
-            raise StudyError(f"The study {self.name} has no seeds; give at least one, and three for any verdict.")
-        repeated = sorted(seed for seed, count in Counter(self.seeds).items() if count > 1)
-        if repeated:
-            raise StudyError(
-                f"The seeds {', '.join(map(str, repeated))} are given more than once; each counts once only."
-            )
-        if min(self.seeds) < 0:
-            raise StudyError(f"Seeds are whole numbers from 0 up, but {min(self.seeds)} was given.")
-
     def _check_arms(self) -> None:
         names = [arm.name for arm in self.arms]
         if len(set(names)) < len(names):
             raise StudyError(f"Two arms of {self.name} have the same name: {', '.join(names)}.")
         self.arm(self.baseline)
-        if len(names) < 2:
+        if len(names) < 2 and not self.contrasts:
             raise StudyError(
                 f"The study {self.name} has only its baseline {self.baseline!r}; name an arm to compare it with."
             )
+        check_contrasts(self.contrasts, {arm.name: arm.recipe for arm in self.arms})
+        check_pairs(self.pairs, names)
+        if self.published:
+            check_figures(self.published, names)
 
     def _check_differences(self) -> None:
         seen: dict[tuple[tuple[str, str], ...], str] = {}

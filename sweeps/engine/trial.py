@@ -27,8 +27,8 @@ class CohortTrainable(tune.Trainable):
     training inside the steps, half a second each, left the worker idle for 44 % of the time.
     """
 
-    def setup(self, config: dict[str, Any], corpus: Corpus, device: str) -> None:
-        self.corpus, self.device = corpus, device
+    def setup(self, config: dict[str, Any], corpus: Corpus, device: str, keep_models: bool = False) -> None:
+        self.corpus, self.device, self.keep_models = corpus, device, keep_models
         self.reset_config(config)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -48,7 +48,9 @@ class CohortTrainable(tune.Trainable):
         torch.set_num_threads(THREADS)  # here, for OpenMP counts threads by the thread that asks
         checkpoint = within_reach(config["checkpoint"])
         try:
-            outcome.set_result(train(config["members"], self.corpus, self.device, self._note, checkpoint))
+            outcome.set_result(
+                train(config["members"], self.corpus, self.device, self._note, checkpoint, self.keep_models)
+            )
         except BaseException as error:  # whatever it is, it is the trial's to raise
             outcome.set_exception(error)
 

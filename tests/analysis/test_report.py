@@ -203,6 +203,18 @@ def test_lineage_is_a_link_only_where_a_browser_can_follow(study: Study, snapsho
         assert "feedbeef" in page.words
 
 
+def test_the_best_n_gram_stands_beside_the_trivial_baselines(study: Study) -> None:
+    """In the page's words, in the figure and in the finding; never as a floor: a healthy model may lie above it."""
+    assert "smoothed counts" not in words(read(study())[1])
+    folder = study(local={"5-gram (Kneser-Ney)": 4.02})
+    text, page = read(folder)
+    said = "uniform 7.09, unigram 5.51 and 5-gram (Kneser-Ney) 4.02 nats"
+    assert f"what the last few tokens alone predict (smoothed counts): {said}" in words(page)
+    assert text.count("5-gram (Kneser-Ney) 4.02") >= 2
+    assert said in (folder / "finding.md").read_text(encoding="utf-8")
+    assert json.loads((folder / "verdict.json").read_text(encoding="utf-8"))["alarms"] == []
+
+
 def test_a_study_without_lineage_or_noise_arms_is_fine(study: Study, snapshot: dict[str, Any]) -> None:
     del snapshot["tracking"]
     read(study())

@@ -133,3 +133,16 @@ def test_before_the_grid_is_done_nothing_is_judged(tuned, make_runs):
     analysis = analyse(grid_runs(make_runs, tuned, np.random.default_rng(6)).head(20), tuned)
     assert all(c.verdict is Verdict.UNDECIDED and c.n == 0 for c in analysis.comparisons)
     assert all(math.isnan(one.widened95.low) for one in analysis.tuning.ranges)
+
+
+def test_each_arm_of_a_pair_is_held_against_the_other_on_the_grid_too(tuned, make_runs):
+    """As in a study whose baseline the second of the two is."""
+    rng = np.random.default_rng(3)
+    runs = pd.concat([grid_runs(make_runs, tuned, rng), make_runs(tuned, JUDGED, 0.01, rng)], ignore_index=True)
+    paired = analyse(runs, tuned | {"pairs": [[WIDE, BASE], [MIDDLE, WIDE]]}).tuning.ranges
+    assert [(one.arm, one.baseline) for one in paired] == [(WIDE, BASE), (MIDDLE, WIDE)]
+    (alone,) = [one for one in analyse(runs, tuned | {"baseline": WIDE}).tuning.ranges if one.arm == MIDDLE]
+    assert paired[1].range == alone.range
+    assert paired[1].widened95 == alone.widened95
+    assert MIDDLE in paired[1].sentence
+    assert WIDE in paired[1].sentence

@@ -10,7 +10,6 @@ import torch
 
 from model.checkpoint import Checkpoint
 from model.corpus.text import Corpus
-from model.hardware import has_compiler
 from model.optimizer import AdamW
 from model.recipe import Member, Recipe
 from model.train import Progress, Result, train, training
@@ -54,28 +53,6 @@ def test_a_resumed_cohort_comes_to_the_same_bits(
     assert timeless(resumed) == timeless(undisturbed)
     assert seen[0].steps_done > 3  # it did not begin anew
     assert sum(result.seconds for result in resumed) > 0
-
-
-@pytest.mark.skipif(not has_compiler("cpu"), reason="there is no C++ compiler")
-@pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is deprecated", "ignore:The .grad attribute of a Tensor")
-def test_a_compiled_cohort_resumes_to_the_same_bits(corpus: Corpus, recipe: Recipe, tmp_path: Path) -> None:
-    """In the precision of the other test that compiles, so that the program is made once. (What is ignored are warnings
-    about PyTorch's own compiler.)"""
-    members = [Member(replace(recipe, precision="fp64"), seed) for seed in range(2)]
-    checkpoint = Checkpoint(tmp_path / "cohort.pt", ALWAYS)
-    undisturbed = finish(training(members, corpus, "cpu", compiled=True))
-    stop_after(training(members, corpus, "cpu", checkpoint, compiled=True), 20)
-    resumed = finish(training(members, corpus, "cpu", Checkpoint(checkpoint.path, 1e9), compiled=True))
-    assert timeless(resumed) == timeless(undisturbed)
-
-
-def finish(slices: Generator[Progress, None, list[Result]]) -> list[Result]:
-    while True:
-        try:
-            next(slices)
-        except StopIteration as end:
-            results: list[Result] = end.value
-            return results
 
 
 def test_one_left_of_three_resumes_too(corpus: Corpus, recipe: Recipe, tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from analysis.intervals import paired_difference
 from analysis.verdict import Verdict, decide, equivalence_p
 from model.cohort import Cohort
 from model.corpus.text import Corpus
-from model.hardware import has_compiler
 from model.initializer import ScaledNormal
 from model.optimizer import AdamW
 from model.parts.block import PostNorm
@@ -22,7 +21,7 @@ from model.parts.feedforward import GELUFeedForward
 from model.parts.norm import RMSNorm
 from model.recipe import Budget, Member, Recipe
 from model.seeding import Fixed, Follow, Streams
-from model.train import Result, train, training
+from model.train import Result, train
 
 Loop = Callable[[Member], tuple[list[float], list[float]]]
 UPDATES = 50
@@ -90,17 +89,24 @@ def verdict(results: list[Result], alone: list[float]) -> Verdict:
     return decide(pair.n, pair.mean, pair.p_value, equivalence_p(pair, margin=0.01))
 
 
+@pytest.fixture(scope="module")
+def alone(corpus: Corpus, recipe: Recipe) -> list[Result]:
+    """The `various` members in float64, each trained by itself."""
+    return [train([member], corpus)[0] for member in various(replace(recipe, precision="fp64"))]
+
+
 @given(seats=st.permutations(range(6)), size=st.integers(1, 6))
 @settings(max_examples=10, deadline=None)
-def test_no_seat_is_better_than_another(corpus: Corpus, recipe: Recipe, seats: list[int], size: int) -> None:
+def test_no_seat_is_better_than_another(
+    corpus: Corpus, recipe: Recipe, alone: list[Result], seats: list[int], size: int
+) -> None:
     """Whoever the others are and wherever a member sits: the same run, in float64 to 1e-10."""
     members = various(replace(recipe, precision="fp64"))
     chosen = seats[:size]
     for seat, result in zip(chosen, train([members[i] for i in chosen], corpus), strict=True):
-        (alone,) = train([members[seat]], corpus)
-        np.testing.assert_allclose(losses(result), losses(alone), rtol=0, atol=1e-10)
-        assert result.val_loss == pytest.approx(alone.val_loss, abs=1e-10)
-        assert result.val_window_sd == pytest.approx(alone.val_window_sd, abs=1e-10)
+        np.testing.assert_allclose(losses(result), losses(alone[seat]), rtol=0, atol=1e-10)
+        assert result.val_loss == pytest.approx(alone[seat].val_loss, abs=1e-10)
+        assert result.val_window_sd == pytest.approx(alone[seat].val_window_sd, abs=1e-10)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
@@ -164,28 +170,6 @@ def test_bf16_rounds_matrix_products_and_nothing_else(corpus: Corpus, recipe: Re
     single, half = (losses(train([member], corpus)[0])[:20] for member in members)
     differences = np.abs(np.subtract(single, half))
     assert 0 < differences.max() < 0.02
-
-
-@pytest.mark.skipif(not has_compiler("cpu"), reason="there is no C++ compiler")
-@pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is deprecated", "ignore:The .grad attribute of a Tensor")
-def test_a_compiled_cohort_differs_by_rounding_only(corpus: Corpus, recipe: Recipe) -> None:
-    """The training losses and the score, which is made by the same program. (What is ignored are warnings about
-    PyTorch's own compiler.)"""
-    short = replace(recipe, budget=Budget(20, batch=8), precision="fp64")
-    members = [Member(short, 0), Member(replace(short, optimizer=AdamW(1e-3, warmup=0)), 1)]
-    for eager, compiled in zip(*(run_as(members, corpus, compiled=c) for c in (False, True)), strict=True):
-        np.testing.assert_allclose(losses(eager), losses(compiled), rtol=0, atol=1e-9)
-        assert eager.val_loss == pytest.approx(compiled.val_loss, abs=1e-9)
-
-
-def run_as(members: list[Member], corpus: Corpus, compiled: bool) -> list[Result]:
-    slices = training(members, corpus, "cpu", compiled=compiled)
-    while True:
-        try:
-            next(slices)
-        except StopIteration as end:
-            results: list[Result] = end.value
-            return results
 
 
 def test_only_members_of_one_program_are_a_cohort(corpus: Corpus, recipe: Recipe) -> None:

@@ -5,8 +5,9 @@ import pytest
 import torch
 from torch import nn
 
-from model.initializer import ScaledNormal, role
+from model.initializer import PlainNormal, ScaledNormal, role
 from model.parts.feedforward import GELUFeedForward
+from model.recipe import Recipe
 from model.transformer import ModelConfig
 
 
@@ -28,6 +29,16 @@ def test_two_matrices_a_layer_write_to_the_residual_stream() -> None:
         name for name, p in ModelConfig(layers=3).build(0).named_parameters() if role(name, p) == "residual output"
     ]
     assert len(names) == 2 * 3
+
+
+def test_without_the_scaling_the_draws_are_the_same_and_only_the_residual_outputs_are_larger() -> None:
+    scaled = ModelConfig(layers=8)
+    plain = replace(scaled, initializer=PlainNormal())
+    ours, theirs = (dict(config.build(3).named_parameters()) for config in (plain, scaled))
+    for name, tensor in ours.items():
+        factor = math.sqrt(2 * 8) if role(name, tensor) == "residual output" else 1.0
+        torch.testing.assert_close(tensor, factor * theirs[name], rtol=1e-6, atol=0)
+    assert Recipe(plain).program != Recipe(scaled).program
 
 
 def test_a_seed_is_a_draw() -> None:

@@ -15,7 +15,8 @@ from types import ModuleType
 import pytest
 
 from model.corpus.text import Corpus
-from sweeps.engine.cli import load_corpus, main
+from model.corpus.texts import TextFile
+from sweeps.engine.cli import main
 from sweeps.engine.study import Study
 
 HERE = Path(__file__).parent
@@ -36,7 +37,7 @@ def text(tmp_path_factory: pytest.TempPathFactory, letters: list[str]) -> Path:
 @pytest.fixture(scope="session")
 def corpus(text: Path, tiny: ModuleType) -> Corpus:
     """The text as a command for the tiny study reads it."""
-    return load_corpus(text, tiny.study())
+    return tiny.study().replace(text=TextFile(text)).corpus()
 
 
 @pytest.fixture(scope="session")

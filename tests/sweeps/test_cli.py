@@ -15,6 +15,7 @@ from types import ModuleType
 import pytest
 import torch
 
+from model.corpus.tasks import CopyTask
 from sweeps.engine.study import Study
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -84,6 +85,12 @@ def test_texts_that_cannot_be_trained_on(give: Give, tmp_path: Path, content: by
     complaint = refusal(give("--corpus", str(path)))
     assert re.search(message, complaint, re.IGNORECASE), complaint
     assert not (tmp_path / "results").exists()
+
+
+def test_a_task_takes_no_other_text(give: Give, tmp_path: Path, tiny: ModuleType) -> None:
+    err = refusal(give(study=lambda: tiny.study().replace(text=CopyTask(2, 4))))
+    assert "The text of tiny is a task made for its question, so it takes no --corpus." in err
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_foreign_results_folder(give: Give, tmp_path: Path) -> None:

@@ -44,9 +44,11 @@ def test_any_change_is_another_run(other: Recipe) -> None:
 def test_a_field_added_later_leaves_recorded_runs_their_identity() -> None:
     """The identity of the baseline's run as it was before recipes had a head and scorings."""
     assert run_id(Recipe(), SHA, 0) == "9aaef6fcb0494f13"
-    assert not any("head" in key or "scored" in key for key in recipe_text(Recipe()))
+    assert recipe_text(Recipe()).keys().isdisjoint({"model.head", "scored", "wrong_on_purpose"})
     scored = Recipe(scored=(AtLength(128), AtLength(256)))
-    assert recipe_text(scored)["scored"] == "(AtLength(context=128, stretched=1.0), AtLength(context=256, stretched=1.0))"
+    assert (
+        recipe_text(scored)["scored"] == "(AtLength(context=128, stretched=1.0), AtLength(context=256, stretched=1.0))"
+    )
     assert run_id(scored, SHA, 0) != run_id(Recipe(), SHA, 0)
 
 

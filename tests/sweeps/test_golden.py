@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from model import counting
+from model.corpus.texts import TangPoems
 from sweeps.engine.fingerprint import recipe_text
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -23,9 +24,17 @@ def resolved(name: str) -> str:
         f"margin {study.margin:g} in held-out loss, baseline {study.baseline}",
     ]
     lines.append(f"seeds: {', '.join(map(str, study.seeds))}")
+    if study.text != TangPoems():
+        lines.append(f"text: {study.text}")
     if grid := study.tune:
         points = ", ".join(f"{point:g}" for point in grid.points)
         lines.append(f"grid: {grid.key} at {points}, seeds {', '.join(map(str, grid.tuning_seeds))}")
+    if study.pairs:
+        lines.append("pairs: " + ", ".join(f"{arm} with {other}" for arm, other in study.pairs))
+    if published := study.published:
+        lines.append(f"published: SD {published.sd:g} of {published.sd_runs} runs, tolerance {published.tolerance:g}")
+        lines += [f"published: {f.arm} {f.value:g} by {f.measure}" for f in published.figures]
+    lines += [f"contrast: {c.name}: {c.cell.label} against {c.baseline.label}" for c in study.contrasts]
     for arm in study.arms:
         lines += [
             "",

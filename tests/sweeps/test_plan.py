@@ -1,3 +1,4 @@
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
@@ -9,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.corpus.baselines import unigram_loss
+from model.corpus.ngrams import ngram_losses
+from model.corpus.tasks import CopyTask
 from model.corpus.text import Corpus, build_corpus, read_documents
 from model.memory import memory
 from model.optimizer import AdamW
@@ -180,6 +183,17 @@ def test_another_vocabulary_is_refused(study: Study, corpus: Corpus, text: Path)
         make_plan(study, smaller, [])
 
 
+def test_the_snapshot_of_a_task_counts_answers_alone(study: Study) -> None:
+    """A symbol is guessed among the 9 of 12 that are not padding, separator or unknown. A copy of four is so short that
+    six tokens tell some of it."""
+    task = study.replace(text=CopyTask(2, 4, 500, 300))
+    corpus = task.corpus()
+    snapshot = make_snapshot(make_plan(task, corpus, []), corpus)
+    assert snapshot["unit"] == "nats per answer"
+    assert snapshot["baselines"]["unigram"] == pytest.approx(math.log(9), abs=0.01)
+    assert snapshot["local"] == {"6-gram (Kneser-Ney)": ngram_losses(corpus).best[1]}
+
+
 def test_the_snapshot_tells_arms_apart_and_what_they_share(study: Study, corpus: Corpus) -> None:
     snapshot = make_snapshot(make_plan(study, corpus, []), corpus, "python tiny.py", CommitState("abc", True))
     assert [arm["differences"] for arm in snapshot["arms"]] == [
@@ -190,5 +204,8 @@ def test_the_snapshot_tells_arms_apart_and_what_they_share(study: Study, corpus:
     assert "model.feedforward.d_ff" not in snapshot["held_equal"]
     assert snapshot["held_equal"]["model.d_model"] == "16"
     assert snapshot["baselines"]["unigram"] == unigram_loss(corpus.held_out[1:])
+    order, loss = ngram_losses(corpus).best
+    assert snapshot["local"] == {f"{order}-gram (Kneser-Ney)": loss}
+    assert snapshot["unit"] == "nats per character"
     assert len(snapshot["runs"]) == 9
     assert (snapshot["commit"], snapshot["uncommitted"]) == ("abc", True)

@@ -14,6 +14,7 @@ import pytest
 
 from analysis.records import Records
 from model.corpus.text import Corpus
+from model.corpus.texts import TextFile
 from model.hardware import native_bf16
 from model.recipe import RECIPE_VERSION, Precision
 from sweeps.engine import precision
@@ -29,7 +30,7 @@ BOTH: tuple[Precision, ...] = ("fp32", "bf16")
 @pytest.fixture
 def study(tiny: ModuleType) -> Study:
     """The tiny study as the command line makes it of a text file."""
-    made: Study = tiny.study().with_text("letters.txt", None)
+    made: Study = tiny.study().with_text(TextFile(Path("letters.txt")), None)
     return made
 
 

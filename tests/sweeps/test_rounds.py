@@ -16,11 +16,13 @@ from analysis.records import CURVES, RUNS, Records
 from model.corpus.text import Corpus
 from sweeps.engine.grid import FIRST_TUNING_SEED, Grid
 from sweeps.engine.plan import Run, make_plan, whole
+from sweeps.engine.published import Figure, Published
 from sweeps.engine.rounds import asked, judged_seeds, told
 from sweeps.engine.snapshot import make_snapshot, opened, refuse_another_question
 from sweeps.engine.study import MOST_SEEDS, Study, StudyError
 
 RATES = (1e-3, 1e-2, 1e-1)
+FIGURES = Published("a book", (Figure("wide", 2.0),), 0.05, 20, "it says so", 0.2, "it says so")
 KEY = "optimizer.learning_rate"
 
 
@@ -112,6 +114,18 @@ def test_only_what_is_undecided_gets_more_seeds(
     assert [look.seeds for look in wild.looks] == [3, 5, 8]
 
 
+def test_what_an_undecided_arm_is_compared_with_gets_seeds_too(
+    tiny: ModuleType, corpus: Corpus, records: Records, record: Any
+) -> None:
+    """The baseline, which is in no pair that is undecided, gets none."""
+    study = tiny.study().replace(pairs=(("wide", "narrow"), ("wild", "wide"))).until_decided(8)
+    losses = {"narrow": 2.0, "wide": 1.0, "wild": 1.0}
+    first = asked(study, corpus, records).missing
+    record(first, lambda run: losses[run.arm] + (300 if run.arm == "wild" else 1) * noise(run))
+    plan = asked(study, corpus, records)
+    assert {arm: len(seeds) for arm, seeds in judged_seeds(plan).items()} == {"narrow": 3, "wide": 5, "wild": 5}
+
+
 def test_a_round_that_was_stopped_goes_on_where_it_was(
     study: Study, corpus: Corpus, records: Records, record: Any
 ) -> None:
@@ -174,8 +188,10 @@ def test_a_point_where_a_run_diverged_is_not_selected(
             lambda s: s.replace(looks=(), seeds=(0, 1, 2)),
             "--max-seeds 8, and now it is 3 seeds. That is fixed before there are data: ask as before",
         ),
+        (lambda s: s.replace(pairs=(("narrow", "wide"),)), "other pairs of arms to compare than now"),
+        (lambda s: s.replace(published=FIGURES), "other published figures, or another rule"),
     ],
-    ids=["more", "fixed"],
+    ids=["more", "fixed", "pairs", "figures"],
 )
 def test_looks_that_change_after_the_data_are_refused(
     study: Study, corpus: Corpus, records: Records, record: Any, change: Callable[[Study], Study], said: str

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from model.corpus.tasks import CopyTask
+from model.corpus.texts import TangPoems, TextFile, text_called
 from model.optimizer import AdamW
 from model.parts.feedforward import GELUFeedForward
 from model.parts.norm import RMSNorm
@@ -147,7 +149,8 @@ def test_another_text_or_vocabulary_is_another_name() -> None:
     """A variation must not replace the records' report of the study itself."""
     study = make()
     assert study.with_text(None, None) is study
-    assert study.with_text("my text.txt", None).name == "example-my-text-txt"
+    assert study.with_text(TextFile(Path("my text.txt")), None).name == "example-my-text-txt"
+    assert study.with_text(TangPoems(whole=True), None).name == "example-tang-all"
     smaller = study.with_text(None, 60)
     assert smaller.name == "example-60-symbols"
     assert {arm.recipe.model.vocabulary for arm in smaller.arms} == {60}
@@ -179,3 +182,20 @@ def test_the_studies_can_be_asked(name: str) -> None:
 def test_a_rehearsal_tunes_with_the_fewest_seeds() -> None:
     tuned = make(tune=Grid("optimizer.learning_rate", (1e-3, 3e-3), seeds=7))
     assert tuned.as_rehearsal().tune == Grid("optimizer.learning_rate", (1e-3, 3e-3), seeds=3)
+
+
+def test_a_task_made_for_a_question_is_not_replaced() -> None:
+    study = make(text=CopyTask())
+    assert study.with_text(None, 60).text == CopyTask()
+    with pytest.raises(
+        StudyError, match="The text of example is a task made for its question, so it takes no --corpus"
+    ):
+        study.with_text(TextFile(Path("my text.txt")), None)
+
+
+def test_the_whole_collection_is_a_name_unless_it_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert text_called(Path("tang-all")) == TangPoems(whole=True)
+    assert text_called(Path("tang")) == TextFile(Path("tang"))
+    (tmp_path / "tang-all").write_text("mine")
+    assert text_called(Path("tang-all")) == TextFile(Path("tang-all"))

@@ -26,6 +26,8 @@ from analysis.folder import locked
 from analysis.records import Records
 from model.corpus.text import Corpus
 from model.hardware import native_bf16
+from model.inspect import main as inspect
+from model.kept import read
 from model.parts.feedforward import GELUFeedForward
 from model.recipe import Member
 from model.seeding import Follow, Streams
@@ -71,10 +73,10 @@ def children(folder: Path) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory, text: Path, environment: dict[str, str]) -> tuple[Path, str]:
-    """A finished study of three arms and three seeds, on a Ray of its own, and what it printed."""
+    """A finished study of three arms and three seeds with their models, on a Ray of its own, and what it printed."""
     folder = tmp_path_factory.mktemp("swept")
     done = subprocess.run(
-        [sys.executable, str(TINY), "--corpus", str(text)],
+        [sys.executable, str(TINY), "--corpus", str(text), "--keep-models"],
         cwd=folder, env=environment, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -132,6 +134,32 @@ def test_what_a_person_is_told(swept: tuple[Path, str]) -> None:
     assert not (study_in(folder) / "checkpoints").exists()
     assert not list(folder.glob("seedbed-*"))
     assert sorted(p.name for p in folder.iterdir()) == ["mlartifacts", "mlflow.db", "results"]
+
+
+def test_models_are_kept_of_all_that_completed(swept: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+    folder, printed = swept
+    frame = rows(folder)
+    assert "Models are kept: 9 runs, about 0 MB." in printed
+    completed = frame[frame["status"] == "completed"]
+    assert {path.stem for path in (study_in(folder) / "models").iterdir()} == set(completed["run_id"])
+    run = completed.iloc[0]
+    model = read(study_in(folder) / "models" / f"{run['run_id']}.pt")
+    assert (model.run_id, model.arm, model.seed) == (run["run_id"], run["arm"], run["seed"])
+    assert inspect([run["run_id"], "--results", str(folder / "results")]) == 0
+    assert float(re.search(r"loss (\d\.\d+)", capsys.readouterr().out)[1]) == pytest.approx(run["val_loss"], abs=2e-3)
+
+
+def test_what_was_recorded_without_its_model_is_said(copy: Path, give: Give) -> None:
+    kept = sorted((study_in(copy) / "models").iterdir())
+    for path in kept[:2]:
+        path.unlink()
+    for options in ((), ("--plan",)):
+        code, out, err = give("--keep-models", *options)
+        assert (code, err) == (0, "")
+        assert "No model is kept of 2 runs recorded before: what is recorded is not trained again." in out
+        assert "Models are kept" not in out
+    code, out, _ = give("--plan", "--keep-models", "--results", "elsewhere")
+    assert (code, "Models are kept: 9 runs" in out, "No model" in out) == (0, True, False)
 
 
 def test_the_same_command_runs_nothing(copy: Path, give: Give) -> None:

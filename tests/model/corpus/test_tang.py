@@ -15,7 +15,7 @@ import pytest
 
 from model.corpus import tang
 from model.corpus.baselines import unigram_loss
-from model.corpus.tang import FILES, Edition, Https, Npm, load, read_archive
+from model.corpus.tang import TANG, TANG_ALL, Edition, Https, Npm, load, read_archive
 from model.corpus.text import CorpusError, Vocabulary, build_corpus, read_documents, text_sha256
 
 # A small edition in the collection's form: three poems of two lines in each file.
@@ -25,7 +25,8 @@ CONTENT = [
     for i in range(0, 12, 3)
 ]
 NOISE = np.random.default_rng(0).bytes(100_000)  # does not compress: every cut in it is a cut of the archive
-SMALL = Edition(len(POEMS), len("\n".join(POEMS)), text_sha256("\n".join(POEMS)))
+FILES = TANG.files
+SMALL = Edition("small", FILES, len(POEMS), len("\n".join(POEMS)), text_sha256("\n".join(POEMS)))
 
 
 class Server(ThreadingHTTPServer):
@@ -130,9 +131,9 @@ class TestHttps:
         with socket.create_server(("127.0.0.1", 0)) as silent:
             source = Https(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=0.05)
             with pytest.raises(CorpusError, match=rf"{FILES[0]} could not be downloaded \(.*timed out"):
-                source.read()
+                source.read(FILES)
         with pytest.raises(CorpusError, match=rf"{FILES[0]} could not be downloaded"):
-            source.read()
+            source.read(FILES)
 
 
 class TestNpm:
@@ -150,9 +151,9 @@ class TestNpm:
         (tmp_path / "package" / "package.json").write_text('{"name": "small", "version": "1.0.0"}')
         assert load(cache, [Npm(str(tmp_path / "package"))], SMALL) == POEMS
         with pytest.raises(CorpusError, match=r"npm pack failed with exit code \d+: npm error"):
-            Npm("not-in-the-empty-cache@1.0.0").read()
+            Npm("not-in-the-empty-cache@1.0.0").read(FILES)
         with pytest.raises(CorpusError, match=r"longer than 0\.01 seconds"):
-            Npm(str(tmp_path / "package"), timeout=0.01).read()
+            Npm(str(tmp_path / "package"), timeout=0.01).read(FILES)
 
     def test_is_passed_over_where_npm_is_missing(
         self, tmp_path: Path, server: Server, cache: Path, monkeypatch: pytest.MonkeyPatch
@@ -161,25 +162,25 @@ class TestNpm:
         assert load(cache, [Npm(), server.source], SMALL) == POEMS
 
     def test_takes_the_files_of_the_right_folder_in_the_right_order(self, tmp_path: Path) -> None:
-        assert read_archive(archive(tmp_path / "a.tgz", members())) == CONTENT
+        assert read_archive(archive(tmp_path / "a.tgz", members()), FILES) == CONTENT
 
     def test_stops_reading_at_the_last_file(self, tmp_path: Path) -> None:
         path = archive(tmp_path / "a.tgz", {**members(), "noise": NOISE})
         path.write_bytes(path.read_bytes()[:50_000])  # reading on would run into the cut
-        assert read_archive(path) == CONTENT
+        assert read_archive(path, FILES) == CONTENT
 
     def test_a_missing_file_is_named(self, tmp_path: Path) -> None:
         files = members()
         del files[f"package/dist/quantangshi/{FILES[2]}"]
         with pytest.raises(CorpusError, match=f"the archive has no {FILES[2]}"):
-            read_archive(archive(tmp_path / "a.tgz", files))
+            read_archive(archive(tmp_path / "a.tgz", files), FILES)
 
     @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9])
     def test_a_cut_archive_is_an_error(self, tmp_path: Path, share: float) -> None:
         path = archive(tmp_path / "a.tgz", {"noise": NOISE, **members()})
         path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
         with pytest.raises(CorpusError, match="archive"):
-            read_archive(path)
+            read_archive(path, FILES)
 
     @pytest.mark.parametrize("position", [0, 2, 15])
     def test_a_damaged_archive_is_an_error(self, tmp_path: Path, position: int) -> None:
@@ -188,7 +189,7 @@ class TestNpm:
         content[position : position + 100] = b"x" * 100
         path.write_bytes(content)
         with pytest.raises(CorpusError, match="archive"):
-            read_archive(path)
+            read_archive(path, FILES)
 
 
 class TestSourcesAndCache:
@@ -235,6 +236,34 @@ class TestSourcesAndCache:
         assert caplog.text.count("could not be kept") == 2
         assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "tang.txt"]
 
+    def test_an_edition_of_other_files_fetches_those_and_nothing_half(self, server: Server, cache: Path) -> None:
+        """A second edition beside the first: what is there of one does not stand in for the other."""
+        files = (*FILES, "poet.tang.4000.json")
+        larger = Edition(
+            "larger", files, 15, len("\n".join(POEMS + POEMS[:3])), text_sha256("\n".join(POEMS + POEMS[:3]))
+        )
+        beside = cache.with_name("larger.txt")
+        load(cache, [server.source], SMALL)
+        server.answer(files[-1], CONTENT[0][:60], claimed=len(CONTENT[0]))
+        with pytest.raises(CorpusError, match=rf"download of {files[-1]} was cut after 60 of"):
+            load(beside, [server.source], larger)
+        assert list(cache.parent.iterdir()) == [cache]
+        server.answer(files[-1], CONTENT[0])
+        assert load(beside, [server.source], larger) == POEMS + POEMS[:3]
+        server.answers.clear()
+        assert load(beside, [server.source], larger) == POEMS + POEMS[:3]
+        assert load(cache, [server.source], SMALL) == POEMS
+
+    def test_poems_without_a_line_survive_the_cache(self, server: Server, cache: Path) -> None:
+        """The whole collection has four of them, of which only the title is left."""
+        poems = ["", *POEMS[1:11], ""]
+        lines = [{"paragraphs": poem.split("\n") if poem else []} for poem in poems]
+        for file, i in zip(FILES, range(0, 12, 3), strict=True):
+            server.answer(file, json.dumps(lines[i : i + 3]).encode())
+        edition = Edition("empty", FILES, 12, len("\n".join(poems)), text_sha256("\n".join(poems)))
+        assert load(cache, [server.source], edition) == poems
+        assert load(cache, [], edition) == poems
+
     def test_the_cache_reads_as_a_corpus_file_with_the_same_documents(self, server: Server, cache: Path) -> None:
         load(cache, [server.source], SMALL)
         assert read_documents(cache) == POEMS
@@ -244,6 +273,7 @@ class TestSourcesAndCache:
     ) -> None:
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
         assert tang.cache_file() == tmp_path / "seedbed" / "tang.txt"
+        assert tang.cache_file(TANG_ALL) == tmp_path / "seedbed" / "tang-all.txt"
         for unusable in ("", "relative/folder"):
             monkeypatch.setenv("XDG_CACHE_HOME", unusable)
             assert tang.cache_file() == Path.home() / ".cache" / "seedbed" / "tang.txt"
@@ -298,3 +328,21 @@ class TestRealPoems:
         assert (corpus.train.size, corpus.held_out.size) == (230_914, 25_701)
         assert round(corpus.coverage, 3) == 0.884
         assert corpus.vocabulary.size == 1200
+
+
+@pytest.mark.corpus
+def test_the_whole_collection_begins_with_the_usual_poems(poems: list[str]) -> None:
+    """Read where it is cached; fetching it is a command's business."""
+    if not tang.cache_file(TANG_ALL).is_file():
+        pytest.skip("the whole collection is not cached; any study with --corpus tang-all fetches it")
+    whole = tang.documents(TANG_ALL)
+    assert len(whole) == TANG_ALL.poems == 57_607
+    assert whole[:4003] == poems
+    assert whole.count("") == 4
+    assert not any(poem.startswith("\n") or poem.endswith("\n") or "\n\n" in poem for poem in whole)
+
+
+def test_the_whole_collection_is_58_files() -> None:
+    assert len(TANG_ALL.files) == 58
+    assert TANG_ALL.files[:4] == FILES
+    assert TANG_ALL.files[-1] == "poet.tang.57000.json"

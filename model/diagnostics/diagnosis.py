@@ -1,0 +1,28 @@
+"""Which of the nine silent failures a trained member of a cohort has, as points of its curves."""
+
+import math
+
+from model.batches import Batch
+from model.cohort import Cohort
+from model.diagnostics.faults import faults
+from model.diagnostics.joints import touch
+from model.diagnostics.live import as_trained, spread_out
+from model.diagnostics.measure import measure
+
+ALARM, SYMPTOM = "alarm ", "symptom "  # what the names of these curves begin with: 1 or 0, and the number behind it
+
+
+def diagnose(cohort: Cohort, index: int) -> dict[str, float]:
+    """By the names of curves, whether the member at `index` has each fault, and by what number that is known.
+
+    It is looked at on as many held-out windows as an update takes, beside itself before its first update.
+    """
+    recipe, member = cohort.recipe, cohort.members[index]
+    windows = spread_out(cohort.held_out, recipe.budget.batch)
+    batch = Batch(windows.inputs_BT.to(cohort.device), windows.targets_BT.to(cohort.device))
+    first = member.recipe.model.build(member.recipe.streams.init.at(member.seed)).to(cohort.device, cohort.dtype)
+    trained = cohort.model(index)
+    with as_trained(recipe, cohort.device):
+        found = faults(measure(first, batch), measure(trained, batch), touch(trained, batch))
+    alarms = {f"{ALARM}{check.name}": float(not check.passed) for check in found}
+    return alarms | {f"{SYMPTOM}{check.name}": check.value for check in found if math.isfinite(check.value)}
