@@ -82,8 +82,8 @@ def diagnose(curves: pd.DataFrame, arms: Sequence[str]) -> Diagnosis | None:
     rows = []
     for arm in arms:
         if arm in table.index.get_level_values("arm"):
-            own = table.loc[arm]
-            rows.append(Row(arm, len(own), tuple(int(hits) for hits in own.sum())))
+            own = table.loc[[arm]]
+            rows.append(Row(arm, len(own), tuple(int(own[name].sum()) for name in table)))
     healthy = table[~table.index.get_level_values("arm").isin(alarms)]
     alarmed = int(healthy[[ALARM + alarm for alarm in alarms]].any(axis=1).sum())
     return Diagnosis(

@@ -5,6 +5,8 @@ asked: each fault is known by one number, of the model before its first update o
 """
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -106,6 +108,6 @@ def _most(name: str, value: float, limit: float, look_at: str) -> Check:
     return Check(name, value, f"< {limit:.3g}", math.isnan(value) or value < limit, look_at)
 
 
-def _known(over: np.ufunc, values: Floats) -> float:
+def _known(over: Callable[[Floats], Any], values: Floats) -> float:
     known = values[~np.isnan(values)]
     return float(over(known)) if known.size else math.nan

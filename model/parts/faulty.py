@@ -22,6 +22,7 @@ BELOW = 2.0  # what is taken from a dying unit's pre-activation: nine of its fir
 
 class _NormOverPositions(_Normalisation):
     def forward(self, x_BTD: Tensor) -> Tensor:
+        assert self.bias is not None  # a LayerNorm's
         x = x_BTD.to(torch.promote_types(x_BTD.dtype, torch.float32))
         y = nn.functional.layer_norm(x.mT, x.shape[1:2], eps=self.eps).mT * self.gain
         return (y + self.bias).to(x_BTD.dtype)
