@@ -34,8 +34,7 @@ def study() -> Study:
         baseline="learned",
         varies=("model.position",),
         margin=0.5,
-        margin_reason="what the source chapter asks of a task that tells encodings apart: a seventh of what a guess "
-        "costs, and far more than seeds differ by",
+        margin_reason="what the source chapter asks of a task that tells encodings apart; a guess costs 7 times that",
         text=CopyTask(),
         not_controlled=(
             NOT_TUNED,

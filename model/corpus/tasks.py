@@ -225,19 +225,18 @@ def _corpus(
     parts: Mapping[str, tuple[int, int]] | None = None,
 ) -> Corpus:
     """Ids and what is asked of them are the whole identity of a task, whatever it was made from."""
-    arrays = [np.ascontiguousarray(array) for pair in (train, held_out) for array in pair]
+    arrays = [array for pair in (train, held_out) for array in pair]
     shapes = f"{[array.shape for array in arrays]} {characters}".encode()
-    streams = [array.reshape(-1) for array in arrays]
     return Corpus(
         name=name,
         sha256=hashlib.sha256(shapes + b"".join(array.tobytes() for array in arrays)).hexdigest(),
         vocabulary=Vocabulary(tuple(characters)),
-        train=streams[0],
-        held_out=streams[2],
-        characters=streams[0].size + streams[2].size,
+        train=train[0].reshape(-1),
+        held_out=held_out[0].reshape(-1),
+        characters=train[0].size + held_out[0].size,
         coverage=1.0,
         stride=train[0].shape[1],
-        train_asked=streams[1],
-        held_out_asked=streams[3],
+        train_asked=train[1].reshape(-1),
+        held_out_asked=held_out[1].reshape(-1),
         parts=parts or {},
     )

@@ -134,7 +134,7 @@ def _checks(title: str, found: Sequence[Check]) -> Iterator[str]:
     for check in failed:
         yield "\n" + textwrap.fill(check.sentence, WIDTH)
     if not failed:
-        yield "Nothing stands out."
+        yield "None of these stands out."
 
 
 def _table(title: str, header: list[str], rows: list[list[str]]) -> Iterator[str]:
