@@ -42,8 +42,9 @@ ui: .venv/ready ## open the MLflow UI on http://127.0.0.1:5000
 		$(BIN)/mlflow ui --backend-store-uri $(TRACKING) --host 127.0.0.1 --port 5000
 
 findings: .venv/ready ## write the reports of finished studies again and copy their findings to docs/findings
-	for study in ffn_ratio noise_floor precision; do \
-		$(BIN)/python -m analysis.report $(RESULTS)/$$study && cp $(RESULTS)/$$study/finding.md docs/findings/$$study.md || exit; \
+	for study in $$(ls docs/findings | sed 's/\.md$$//'); do \
+		test ! -f $(RESULTS)/$$study/study.json || test $$study = chapter || { \
+			$(BIN)/python -m analysis.report $(RESULTS)/$$study && cp $(RESULTS)/$$study/finding.md docs/findings/$$study.md; } || exit; \
 	done
 
 benchmark: .venv/ready ## this project's training speed beside a plain loop, by seeds in lockstep (20 minutes)
