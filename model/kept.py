@@ -98,7 +98,8 @@ def read(path: Path) -> KeptModel:
 
 
 def parts_of(kind: Any) -> set[type]:
-    """The dataclasses among `kind`, the types of its fields and their subclasses, wherever they stand in a union."""
+    """The dataclasses among `kind`, the types of its fields and their subclasses in this package, wherever they
+    stand in a union."""
     for module in pkgutil.iter_modules(model.parts.__path__, "model.parts."):
         importlib.import_module(module.name)  # a subclass is known once its module is
     return _parts_of(kind)
@@ -106,7 +107,8 @@ def parts_of(kind: Any) -> set[type]:
 
 def _parts_of(kind: Any) -> set[type]:
     if isinstance(kind, type) and is_dataclass(kind):
-        inner = [*get_type_hints(kind).values(), *kind.__subclasses__()]
+        ours = [part for part in kind.__subclasses__() if part.__module__.partition(".")[0] == "model"]
+        inner = [*get_type_hints(kind).values(), *ours]
         return {kind}.union(*(_parts_of(part) for part in inner))
     return set().union(*(_parts_of(argument) for argument in get_args(kind)))
 

@@ -28,15 +28,14 @@ DEAD_SHARE = 0.05  # of a layer's units
 COARSE = 0.5  # share of numbers: rounded ones all are coarse, others one in 65,536
 
 
-def faults(before: Anatomy, after: Anatomy, joints: Joints) -> list[Check]:
+def faults(before: Anatomy, after: Anatomy, joints: Joints, idle_L: Floats) -> list[Check]:
     """One check for each of FAULTS, in their order; a fault is there where its check did not pass.
 
-    `before` is the model as it starts; `after` and `joints` are of the trained one. A number that a model does not
-    have, such as the growth from block to block of a single one, is NaN and passes.
+    `before` is the model as it starts; `after`, `joints` and the idle slots are of the trained one. A number that a
+    model does not have, such as the growth from block to block of a single one, is NaN or healthy, and passes.
     """
     rate = 1 / (len(before.activation_R) - 2) if len(before.activation_R) > 2 else math.nan
     degree_L = np.maximum(joints.path_degree_L, joints.reading_degree_L)
-    dead_L = np.array([np.mean(peak_F == 0) for peak_F in after.peak_LF if len(peak_F) and not np.isnan(peak_F).any()])
     return [
         _least(
             EPS,
@@ -60,10 +59,10 @@ def faults(before: Anatomy, after: Anatomy, joints: Joints) -> list[Check]:
         ),
         _most(
             DEAD,
-            _known(np.max, dead_L),
+            _known(np.max, idle_L),
             DEAD_SHARE,
-            f"Units of a layer give exactly nothing at {after.positions:,} positions, so that nothing comes back to "
-            "them. Look at the activation, at the biases of the first matrix and at the learning rate.",
+            "Units of a layer give exactly nothing anywhere in the held-out text, so that nothing comes back to them. "
+            "Look at the activation, at the biases of the first matrix and at the learning rate.",
         ),
         _least(
             UNPROJECTED,

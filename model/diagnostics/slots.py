@@ -1,12 +1,16 @@
 """The feed-forward layer as a key-value memory (Geva et al. 2021): slot f has the f-th row of the first matrix as its
 key and the f-th column of the second as its value, and writes as much of the value as the input activates."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from model.diagnostics.trace import Trace, wide
+from model.batches import Batch
+from model.diagnostics.trace import Trace, traced, wide
 from model.transformer import Transformer
 
 
@@ -42,3 +46,19 @@ def _layer(h_PF: Tensor, keys_FD: Tensor) -> tuple[Any, ...]:
     per_slot = (count_F / len(h_PF), strength_F, h_PF.amax(0), most_F)
     zeros = (h_PF == 0).float().mean().item()
     return (*(values.double().cpu().numpy() for values in per_slot), zeros, mean)
+
+
+@torch.no_grad()
+def idle(model: Transformer, batches: Iterable[Batch]) -> NDArray[np.float64]:
+    """(L,): share of a layer's slots whose hidden value is exactly zero at every position of `batches`, so that nothing
+    can come back to them; NaN for a layer without slots. A few windows do not tell: many slots are for rare inputs."""
+    used: list[Tensor | None] = [None] * len(model.blocks)
+    for batch in batches:
+        with traced(model) as trace:
+            model(batch.inputs_BT)
+        for layer, block in enumerate(model.blocks):
+            h_BTF = hidden(block, f"blocks.{layer}", trace)
+            if h_BTF is not None:
+                here_F, before_F = (h_BTF != 0).any(0).any(0), used[layer]
+                used[layer] = here_F if before_F is None else here_F | before_F
+    return np.array([np.nan if used_F is None else 1 - used_F.double().mean().item() for used_F in used])

@@ -106,7 +106,7 @@ def run(tmp_path: Path, text: Path) -> Run:
             env=ENVIRONMENT,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
         )
 
     return run_study

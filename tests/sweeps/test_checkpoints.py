@@ -1,4 +1,4 @@
-"""Which cohorts go on, and where their states lie; that training goes on from them is tested in test_sweep.py."""
+"""Which cohorts go on, and where their states lie; that training goes on is tested in test_interruptions.py."""
 
 from pathlib import Path
 from types import ModuleType

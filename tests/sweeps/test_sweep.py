@@ -1,74 +1,28 @@
-"""The whole way, with a real Ray, a real MLflow store and real files: from a command to a verdict, through every kind
-of interruption, with the same numbers in the end."""
+"""The whole way, with a real Ray, a real MLflow store and real files: from a command to a verdict, and what the same
+command or another one makes of what is recorded."""
 
 import json
-import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
-import torch
-from ray.cloudpickle import register_pickle_by_value
-from torch import nn
 
 from analysis.folder import locked
 from analysis.records import Records
-from model.corpus.text import Corpus
-from model.hardware import native_bf16
 from model.inspect import main as inspect
 from model.kept import read
-from model.parts.feedforward import GELUFeedForward
-from model.recipe import Member
-from model.seeding import Follow, Streams
-from model.train import train
-from sweeps.engine import launch
-from sweeps.engine.grid import Grid
-from sweeps.engine.plan import make_plan, whole
-from sweeps.engine.study import Arm, Study
+from sweeps.engine.study import Study
+from tests.sweeps.folders import children, results_of, rows, study_in
 
 Give = Callable[..., tuple[int, str, str]]
 TINY = Path(__file__).parent / "tiny.py"
 NOT_WIDE = ({"narrow"}, {"wild"}, {"narrow", "wild"})  # which differ in learning rate alone, and so train together
-
-
-def study_in(folder: Path) -> Path:
-    """The folder of the only study under ``results``, whose name tells the text, and the arms when not all."""
-    (found,) = (folder / "results").iterdir()
-    return found
-
-
-def rows(folder: Path) -> pd.DataFrame:
-    return Records(study_in(folder)).runs()
-
-
-def results_of(frame: pd.DataFrame) -> dict[tuple[str, int], float]:
-    return {(arm, seed): loss for arm, seed, loss in zip(frame["arm"], frame["seed"], frame["val_loss"], strict=True)}
-
-
-def children(folder: Path) -> dict[str, object]:
-    """MLflow's children by run id; a run id twice is an error."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # MLflow's use of SQLAlchemy is not ours to judge
-        from mlflow.tracking import MlflowClient
-
-        client = MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
-    experiment = client.get_experiment_by_name(study_in(folder).name)
-    assert experiment is not None
-    found = [r for r in client.search_runs([experiment.experiment_id]) if "seedbed.run_id" in r.data.tags]
-    by_id = {r.data.tags["seedbed.run_id"]: r for r in found}
-    assert len(by_id) == len(found)
-    return by_id
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +31,7 @@ def swept(tmp_path_factory: pytest.TempPathFactory, text: Path, environment: dic
     folder = tmp_path_factory.mktemp("swept")
     done = subprocess.run(
         [sys.executable, str(TINY), "--corpus", str(text), "--keep-models"],
-        cwd=folder, env=environment, capture_output=True, text=True, timeout=120,
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
@@ -315,304 +269,3 @@ def test_another_study_takes_over_what_is_recorded(copy: Path, give: Give, chang
     frame = Records(copy / "results" / "twin-letters-txt").runs()
     assert set(frame["arm"]) == {"thin", "wide", "wild"}
     assert set(frame["study"]) == {"twin-letters-txt"}
-
-
-Start = Callable[..., subprocess.Popen[str]]
-LONGER = ("--arms", "wide", "--steps", "300")
-
-
-@pytest.fixture(scope="module")
-def start(text: Path, environment: dict[str, str]) -> Start:
-    """Start `LONGER` in a folder, in a process group of its own like a shell's job; states of cohorts are kept five
-    times a second."""
-
-    def start_in(folder: Path, *options: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, str(TINY), "--corpus", str(text), *LONGER, *options],
-            cwd=folder, env=environment | {"TINY_CHECKPOINT_SECONDS": "0.2"}, text=True, start_new_session=True,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        )  # fmt: skip
-
-    return start_in
-
-
-def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str], seconds: float = 120) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def recorded(folder: Path) -> int:
-    """How many runs are recorded so far."""
-    return sum(pq.read_metadata(part).num_rows for part in (folder / "results").glob("*/runs/*.parquet"))
-
-
-def states(folder: Path) -> list[Path]:
-    """The states of cohorts whose runs are not recorded."""
-    found = sorted((folder / "results").glob("*/checkpoints/*.pt"))
-    return [path for path in found if not (path.parent.parent / "runs" / f"{path.stem}.parquet").exists()]
-
-
-MARK = 1e6
-
-
-def mark(paths: list[Path]) -> None:
-    """Add `MARK` seconds to the time that each state says its cohort has taken: what goes on from it will tell."""
-    for path in paths:
-        state = torch.load(path, weights_only=True)
-        state["seconds"] += MARK
-        torch.save(state, path)
-
-
-def marks(folder: Path) -> dict[str, int]:
-    """How many marks the records carry, by cohort."""
-    frames = {part.stem: pd.read_parquet(part) for part in (study_in(folder) / "runs").iterdir()}
-    return {name: round(frame["seconds"].sum() / MARK) for name, frame in frames.items()}
-
-
-@pytest.fixture(scope="module")
-def undisturbed(tiny: ModuleType, corpus: Corpus) -> dict[tuple[str, int], float]:
-    """The losses of `LONGER` until it is decided, on two places, when nothing happens to it: trained here, without Ray,
-    in the cohorts of its two looks."""
-    study = tiny.study().with_arms(("wide",)).with_steps(300).until_decided(5)
-    study = study.with_precision("bf16" if native_bf16("cpu") else "fp32")
-    first = make_plan(study, corpus, [])
-    second = whole(first, corpus).after(run.run_id for run in first.runs)
-    losses = {}
-    for cohort in first.cohorts(2, 2**30) + second.cohorts(2, 2**30):
-        results = train([Member(run.recipe, run.seed) for run in cohort], corpus)
-        losses |= {(run.arm, run.seed): r.val_loss for run, r in zip(cohort, results, strict=True)}
-    return losses
-
-
-def finish(folder: Path, give: Give, *options: str, runs: int) -> dict[tuple[str, int], float]:
-    """Give the same command again: it trains what is missing, and MLflow then has each run once."""
-    missing, kept = runs - recorded(folder), states(folder)
-    code, out, err = give(*LONGER, *options)
-    assert (code, err) == (0, ""), out
-    assert f"{missing} of {runs} runs to train" in out
-    assert ("Going on from a state that was kept: " in out) == bool(kept)
-    assert len(children(folder)) == runs
-    assert not (study_in(folder) / "checkpoints").exists()
-    return results_of(rows(folder))
-
-
-@pytest.mark.usefixtures("store")
-def test_stopped_by_ctrl_c_and_given_again(
-    tmp_path: Path, start: Start, give: Give, cluster: str, undisturbed: dict[tuple[str, int], float]
-) -> None:
-    process = start(tmp_path)
-    wait_for(lambda: recorded(tmp_path) >= 1, process)
-    os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    done = recorded(tmp_path)
-    assert 1 <= done < 6
-    assert process.returncode == 130, out + err
-    assert err == ""
-    assert re.search(rf"Stopped after .*: {done} of 6 runs are recorded, and the same command trains the other", out)
-    assert (study_in(tmp_path) / "report.html").is_file()
-    assert (study_in(tmp_path) / "checkpoints").is_dir()
-    found = finish(tmp_path, give, "--address", cluster, runs=6)
-    assert found == pytest.approx({run: undisturbed[run] for run in found}, abs=1e-3)  # a Ray of more places, maybe
-    assert len(found) == 6
-
-
-@pytest.mark.usefixtures("store")
-def test_a_lost_worker_and_then_a_lost_driver(
-    tmp_path: Path, start: Start, give: Give, ray: tuple[str, int], undisturbed: dict[tuple[str, int], float]
-) -> None:
-    """Killed workers cost what their cohorts did since their last states, and so does a killed driver: both go on from
-    there to the same numbers, and a killed driver leaves what was recorded. Here in a study until it is decided: the
-    workers are lost before its first look, the driver after it."""
-    options = ("--until-decided", "--max-seeds", "5", "--address", ray[0])
-    process = start(tmp_path, *options)
-    wait_for(lambda: len(states(tmp_path)) >= 2, process)
-    assert recorded(tmp_path) == 0
-    assert len(workers(ray[1])) >= 2
-    for pid in workers(ray[1]):
-        os.kill(pid, signal.SIGKILL)
-    first = states(tmp_path)
-    mark(first)
-    wait_for(lambda: recorded(tmp_path) >= 6 and bool(states(tmp_path)), process)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate(timeout=60)
-    wait_until_gone(workers(ray[1]))
-    assert 6 <= recorded(tmp_path) < 10
-    second = states(tmp_path)
-    assert second
-    mark(second)
-    assert finish(tmp_path, give, *options, runs=10) == undisturbed
-    marked = [path.stem for path in (*first, *second)]
-    assert marks(tmp_path) == {name: marked.count(name) for name in marks(tmp_path)}
-
-
-def workers(pid: int) -> list[int]:
-    """The processes below `pid` that train."""
-    return [below for below in descendants(pid) if b"Trainable" in command(below)]
-
-
-def wait_until_gone(processes: list[int]) -> None:
-    """A worker whose driver was killed ends by itself."""
-    end = time.monotonic() + 30
-    while any(command(pid) for pid in processes):
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def descendants(pid: int) -> list[int]:
-    parents = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-    found, added = {pid}, True
-    while added:
-        more = {child for child, parent in parents.items() if parent in found} - found
-        found, added = found | more, bool(more)
-    return sorted(found - {pid})
-
-
-def command(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
-
-
-@dataclass(frozen=True)
-class Broken(GELUFeedForward):
-    def build(self, width: int) -> nn.Module:
-        raise RuntimeError("no such kernel")
-
-
-@pytest.mark.usefixtures("store")
-def test_a_run_that_always_crashes_stops_no_other_but_the_next_look(
-    tmp_path: Path, tiny: ModuleType, give: Give, cluster: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(launch, "RETRIES", 1)
-    register_pickle_by_value(sys.modules[__name__])  # Ray's workers cannot import a test
-
-    def crashing() -> Study:
-        study: Study = tiny.study()
-        narrow, wide, wild = study.arms
-        model = replace(narrow.recipe.model, feedforward=Broken(8))
-        broken = replace(wild, recipe=replace(narrow.recipe, model=model))
-        return study.replace(arms=(narrow, wide, broken), varies=("model",))
-
-    code, out, err = give("--until-decided", "--max-seeds", "5", "--address", cluster, study=crashing)
-    assert (code, err) == (1, ""), out
-    assert re.search(r"wild seeds? \d.* failed: RuntimeError: no such kernel", out)
-    assert re.search(r"Finished with failures .*: 6 of 9 runs", out)
-    assert sorted(rows(tmp_path)["arm"]) == ["narrow"] * 3 + ["wide"] * 3
-    statuses = [r.info.status for r in children(tmp_path).values()]  # type: ignore[attr-defined]
-    assert sorted(statuses) == ["FAILED"] * 3 + ["FINISHED"] * 6
-
-
-# A grid, and seeds until it is decided: "stuck" hardly learns at any rate, "twin" is the baseline with other seeds.
-
-
-@pytest.fixture(scope="module")
-def looked(tiny: ModuleType) -> Callable[[], Study]:
-    def make() -> Study:
-        study: Study = tiny.study()
-        recipe = study.arms[0].recipe
-        stuck = replace(recipe, optimizer=replace(recipe.optimizer, eps=1.0))
-        twin = replace(recipe, streams=Streams(Follow(1000), Follow(1000)))
-        arms = (Arm("base", recipe, ""), Arm("stuck", stuck, ""), Arm("twin", twin, ""))
-        grid = Grid("optimizer.learning_rate", (1e-4, 1e-2), seeds=3)
-        return study.replace(arms=arms, baseline="base", varies=("optimizer.eps", "streams"), margin=1e-6, tune=grid)
-
-    return make
-
-
-LOOKED = ("--until-decided", "--max-seeds", "5")
-
-
-@pytest.fixture(scope="module")
-def decided(
-    tmp_path_factory: pytest.TempPathFactory,
-    empty_store: Path,
-    give_in: Give,
-    looked: Callable[[], Study],
-    cluster: str,
-) -> tuple[Path, str]:
-    """The folder of a tuned study until it is decided, and what was printed."""
-    folder = tmp_path_factory.mktemp("decided")
-    shutil.copy(empty_store, folder / "mlflow.db")
-    code, out, err = give_in(folder, *LOOKED, "--address", cluster, study=looked)
-    assert (code, err) == (0, ""), out
-    return folder, out
-
-
-def stages(folder: Path) -> pd.DataFrame:
-    records = Records(study_in(folder))
-    return records.planned_runs(records.snapshot())
-
-
-def test_a_decided_arm_gets_no_more_seeds(decided: tuple[Path, str]) -> None:
-    frame = stages(decided[0])
-    judged = frame[frame["stage"] == "judge"]
-    assert {arm: list(own["seed"]) for arm, own in judged.groupby("arm")} == {
-        "base": [0, 1, 2, 3, 4],
-        "stuck": [0, 1, 2],
-        "twin": [0, 1, 2, 3, 4],
-    }
-    out = decided[1]
-    assert "tiny-letters-txt: 18 of 18 runs to train on the grid" in out
-    assert "Look at 3 seeds: stuck worse; twin undecided and goes on." in out
-    assert all(f"/{total} runs done" in out for total in (18, 27, 31))
-    assert "All 31 runs are recorded" in out
-    told = json.loads((study_in(decided[0]) / "verdict.json").read_text())["comparisons"]
-    assert [[look["seeds"] for look in one["looks"]] for one in told] == [[3], [3, 5]]
-
-
-def test_arms_are_judged_at_the_points_that_were_selected_on_other_seeds(decided: tuple[Path, str]) -> None:
-    frame, known = stages(decided[0]), children(decided[0])
-    tried = frame[frame["stage"] == "tune"]
-    assert set(tried["seed"]) == {1_000_000, 1_000_001, 1_000_002}
-    best = tried.groupby(["arm", "point"])["val_loss"].mean().unstack().idxmin(axis=1).to_dict()
-    assert best["base"] == best["twin"] == 1e-2
-    for run in frame.itertuples():
-        child = known[run.run_id].data  # type: ignore[attr-defined]
-        point = run.point if run.stage == "tune" else best[run.arm]
-        assert run.point == point
-        assert child.params["optimizer.learning_rate"] == repr(point)
-        assert (child.tags["seedbed.stage"], child.tags["seedbed.point"]) == (run.stage, f"{point:g}")
-        assert child.tags["mlflow.runName"] == f"{run.arm} at {point:g} seed {run.seed}"
-    snapshot = Records(study_in(decided[0])).snapshot()
-    assert {arm["name"]: arm["selected"] for arm in snapshot["arms"]} == best
-    assert "optimizer.learning_rate" not in snapshot["held_equal"]
-
-
-def test_a_look_is_taken_again_from_the_records(
-    decided: tuple[Path, str], tmp_path: Path, give: Give, looked: Callable[[], Study], cluster: str
-) -> None:
-    """Nothing is trained again, another number of looks is refused, and what is lost of the last round, as when a
-    machine goes down in it, is asked for again with the same numbers."""
-    shutil.copytree(decided[0], tmp_path, dirs_exist_ok=True)
-    before = stages(tmp_path)
-    code, out, err = give(*LOOKED, study=looked)
-    assert (code, err) == (0, "")
-    assert "runs to train" not in out
-    for options, said in (
-        (("--until-decided", "--max-seeds", "8"), "--max-seeds 5, and now it is --until-decided --max-seeds 8"),
-        (("--seeds", "5"), "--max-seeds 5, and now it is 5 seeds"),
-    ):
-        code, _, err = give(*options, study=looked)
-        assert code == 2
-        assert said in err
-    last = before[(before["stage"] == "judge") & (before["seed"] >= 3)]["run_id"]
-    parts = [
-        part for part in (study_in(tmp_path) / "runs").iterdir() if set(pd.read_parquet(part)["run_id"]) & set(last)
-    ]
-    lost = len(pd.read_parquet(parts[0]))
-    parts[0].unlink()
-    code, out, err = give(*LOOKED, "--address", cluster, study=looked)
-    assert (code, err) == (0, "")
-    assert f"{lost} of 31 runs to train, up to the look at 5 seeds," in out
-    assert "Look at 3 seeds" not in out
-    assert list(stages(tmp_path)["run_id"]) == list(before["run_id"])
-    assert list(stages(tmp_path)["val_loss"]) == pytest.approx(list(before["val_loss"]), abs=1e-4)

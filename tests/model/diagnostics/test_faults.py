@@ -15,6 +15,7 @@ from model.diagnostics import faults as named
 from model.diagnostics import measure
 from model.diagnostics.faults import FAULTS, faults
 from model.diagnostics.joints import Joints, silent, touch
+from model.diagnostics.slots import idle
 from model.initializer import ScaledNormal
 from model.optimizer import AdamW
 from model.parts.attention import CausalAttention
@@ -178,8 +179,35 @@ def test_a_silent_block_writes_nothing() -> None:
 def test_a_check_says_number_limit_and_where_to_look(corpus: Corpus) -> None:
     config = FAULTY[named.AFTER_HEAD]
     model, batch = config.build(seed=0), training_batch(corpus, 8, 4, seed=0, step=0)
-    found = {c.name: c for c in faults(measure(model, batch), measure(model, batch), touch(model, batch))}
+    a = measure(model, batch)
+    found = {c.name: c for c in faults(a, a, touch(model, batch), idle(model, [batch]))}
     sentence = found[named.AFTER_HEAD].sentence
     assert sentence.startswith("norm-after-head: ")
     assert "the limit is > 0.5" in sentence
     assert "Look for a norm behind it" in sentence
+
+
+def test_a_slot_is_idle_when_no_window_of_any_batch_uses_it(corpus: Corpus) -> None:
+    """By the hidden values of each batch, one after the other; a slot for rare inputs is not dead."""
+    model = replace(HEALTHY, feedforward=DyingReLU(24, share=0.25)).build(seed=0)
+    with torch.no_grad():
+        for block in model.blocks:
+            block.feedforward.input.bias[6:18] = -0.4
+    batches = [training_batch(corpus, 8, 1, seed=0, step=step) for step in range(5)]
+    used = torch.zeros(2, 24, dtype=torch.bool)
+    shares = []
+    for batch in batches:
+        x_BTD = model.position(model.embedding[batch.inputs_BT])
+        for layer, block in enumerate(model.blocks):
+            middle_BTD = x_BTD + block.attention(block.attention_norm(x_BTD))
+            z_BTF = block.feedforward.input(block.feedforward_norm(middle_BTD)) - 2.0 * (torch.arange(24) < 6)
+            used[layer] |= (z_BTF > 0).flatten(0, 1).any(0)
+            x_BTD = block(x_BTD)
+        shares.append(1 - used.double().mean(1).numpy())
+        np.testing.assert_allclose(idle(model, batches[: len(shares)]), shares[-1])
+    assert (shares[0] > shares[-1]).all()
+    assert (shares[-1] >= 0.25).all()
+
+
+def test_no_slot_of_gelu_is_idle_however_few_the_windows(corpus: Corpus) -> None:
+    assert not idle(HEALTHY.build(seed=0), [training_batch(corpus, 8, 1, seed=0, step=0)]).any()
