@@ -21,6 +21,7 @@ from model.diagnostics.joints import touch
 from model.diagnostics.live import as_trained
 from model.diagnostics.measure import measure
 from model.diagnostics.neurons import Neuron, strongest_neurons
+from model.diagnostics.slots import idle
 from model.diagnostics.tables import pages
 from model.kept import KeptError, KeptModel, read
 
@@ -65,7 +66,7 @@ def inspect(model: KeptModel) -> Inspection:
             initial=initial,
             trained=trained,
             checks=checks(trained),
-            faults=faults(initial, trained, touch(model.build(), batch)),
+            faults=faults(initial, trained, touch(model.build(), batch), idle(model.build(), [batch])),
             ablation_L2=ablation(model.build(), batch),
             neurons=strongest_neurons(model.build(), batch, model.characters),
         )

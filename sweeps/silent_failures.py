@@ -13,9 +13,9 @@ from model.parts.faulty import (
     AmplifyingResidual,
     BareHead,
     DriftingResidual,
-    DyingReLU,
     NormedLogits,
     NormOverPositions,
+    ReLUFeedForward,
     RenormedResidual,
     UnprojectedAttention,
 )
@@ -42,7 +42,7 @@ def study() -> Study:
                 "the stream is taken twice at each sum",
             ),
             Arm(faults.NO_FINAL_NORM, with_model(faulty, head=BareHead()), "no norm before the output matrix"),
-            Arm(faults.DEAD, with_model(faulty, feedforward=DyingReLU()), "ReLU, half of the units out of reach"),
+            Arm(faults.DEAD, with_model(faulty, feedforward=ReLUFeedForward()), "ReLU, which lets units die"),
             Arm(
                 faults.UNPROJECTED,
                 with_model(faulty, attention=UnprojectedAttention()),
@@ -69,7 +69,7 @@ def study() -> Study:
             NOT_TUNED,
             "Parameters: an arm has those that its fault leaves it.",
             "The loss of norm-over-wrong-axis is no model's loss: it sees its future, in the held-out text too.",
-            "ReLU alone kills no unit at this size, so half of them are put out of reach from the start.",
+            "How many units ReLU kills is left to the training; nothing is done to kill them.",
         ),
     )
 

@@ -1,6 +1,6 @@
 """Parts with a fault on purpose: what goes wrong in Transformers without an error, to see whether it is found.
 
-Nobody wants these in a model. Each is a healthy part of its family with one thing wrong, and inherits all the rest.
+Nobody wants these in a model, ReLU aside. Each is a healthy part with one thing wrong, and inherits all the rest.
 Section 2.15 of the source chapter describes them; a norm's eps that is too large is ``LayerNorm(eps=1e-2)``.
 """
 
@@ -16,8 +16,6 @@ from model.parts.feedforward import FeedForward, GELUFeedForward, _FeedForward
 from model.parts.head import NormedHead
 from model.parts.norm import LayerNorm, Norm, _Normalisation
 from model.parts.position import Position
-
-BELOW = 2.0  # what is taken from a dying unit's pre-activation: nine of its first standard deviations at width 128
 
 
 class _NormOverPositions(_Normalisation):
@@ -37,37 +35,19 @@ class NormOverPositions(LayerNorm):
         return _NormOverPositions(width, self.eps, centred=True)
 
 
-class _DyingReLU(_FeedForward):
-    def __init__(self, width: int, hidden: int, dying: int) -> None:
-        super().__init__(width, hidden)
-        self.dying = dying
-
+class _ReLU(_FeedForward):
     def forward(self, x_BTD: Tensor) -> Tensor:
-        z_BTF = self.input(x_BTD)
-        below_F = BELOW * (torch.arange(z_BTF.shape[-1], device=z_BTF.device) < self.dying)
-        y_BTD: Tensor = self.output(nn.functional.relu(z_BTF - below_F))
+        y_BTD: Tensor = self.output(nn.functional.relu(self.input(x_BTD)))
         return y_BTD
 
 
 @dataclass(frozen=True)
-class DyingReLU(GELUFeedForward):
-    """ReLU, and a `share` of the hidden units so far below zero from the start that no input reaches them: no output,
-    no gradient, no way back.
-
-    ReLU alone does not do it: of 256 units at most one died, at ten times the usual learning rate. So the state that
-    one update far too large would leave is built in, by taking 2 from the pre-activations of the first units.
-    Raises ValueError for a share outside 0 to 1; 0 is plain ReLU.
-    """
-
-    share: float = 0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.share <= 1:
-            raise ValueError(f"The share of dying units is from 0 to 1, but it is {self.share}.")
+class ReLUFeedForward(GELUFeedForward):
+    """ReLU in place of GELU. A unit that is below zero on every input gives nothing, so nothing comes back to it, and
+    it stays there. Nothing more is needed: training leaves a tenth and more of a layer's units so (see LOG)."""
 
     def build(self, width: int) -> nn.Module:
-        return _DyingReLU(width, self.d_ff, round(self.share * self.d_ff))
+        return _ReLU(width, self.d_ff)
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from model.parts.faulty import (
     AmplifyingResidual,
     BareHead,
     DriftingResidual,
-    DyingReLU,
     NormedLogits,
     NormOverPositions,
+    ReLUFeedForward,
     RenormedResidual,
     UnprojectedAttention,
 )
@@ -28,9 +28,14 @@ from model.transformer import ModelConfig
 CONFIG = ModelConfig(layers=4, d_model=16, context=16, vocabulary=12, feedforward=GELUFeedForward(24))
 
 
-def measured(config: ModelConfig, seed: int = 0) -> Anatomy:
+def measured(config: ModelConfig, seed: int = 0, key_bias: float = 0.0) -> Anatomy:
+    """Of a new model, the first half of whose keys begin with this bias."""
     tokens = torch.randint(config.vocabulary, (8, config.context + 1), generator=torch.Generator().manual_seed(seed))
-    return measure(config.build(seed), Batch(tokens[:, :-1], tokens[:, 1:]))
+    model = config.build(seed)
+    with torch.no_grad():
+        for block in model.blocks:
+            block.feedforward.input.bias[: config.feedforward.d_ff // 2] = key_bias
+    return measure(model, Batch(tokens[:, :-1], tokens[:, 1:]))
 
 
 def failed(found: list[Check]) -> set[str]:
@@ -67,7 +72,7 @@ def test_a_fault_raises_the_alarm_that_names_it(changes: dict[str, object], alar
 
 
 def test_dead_units_raise_the_alarm_after_training() -> None:
-    found = measured(replace(CONFIG, feedforward=DyingReLU(24)))
+    found = measured(replace(CONFIG, feedforward=ReLUFeedForward(24)), key_bias=-2.0)
     assert found.dead == pytest.approx(0.5)
     assert "memory: slots never active" in failed(checks(found))
     assert "memory: slots never active" not in failed(checks(found, trained=False))

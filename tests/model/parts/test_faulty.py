@@ -18,9 +18,9 @@ from model.parts.faulty import (
     AmplifyingResidual,
     BareHead,
     DriftingResidual,
-    DyingReLU,
     NormedLogits,
     NormOverPositions,
+    ReLUFeedForward,
     RenormedResidual,
     UnprojectedAttention,
 )
@@ -35,7 +35,7 @@ FAULTY = {
     "eps": replace(HEALTHY, norm=LayerNorm(eps=1e-2)),
     "amplifying": replace(HEALTHY, placement=AmplifyingResidual()),
     "bare head": replace(HEALTHY, head=BareHead()),
-    "dying": replace(HEALTHY, feedforward=DyingReLU(24)),
+    "ReLU": replace(HEALTHY, feedforward=ReLUFeedForward(24)),
     "unprojected": replace(HEALTHY, attention=UnprojectedAttention()),
     "renormed": replace(HEALTHY, placement=RenormedResidual()),
     "over positions": replace(HEALTHY, norm=NormOverPositions()),
@@ -124,22 +124,22 @@ def test_norm_over_positions_keeps_the_dtype() -> None:
     assert NormOverPositions().build(5)(draw(2, 4, 5).bfloat16()).dtype == torch.bfloat16
 
 
-@pytest.mark.parametrize(("share", "dying"), [(0.0, 0), (0.5, 4), (1.0, 8)])
-def test_dying_units_by_hand(share: float, dying: int) -> None:
-    layer, x_BTD = filled(DyingReLU(8, share).build(5)), draw(2, 3, 5)
-    below = torch.tensor([2.0] * dying + [0.0] * (8 - dying), dtype=torch.float64)
-    hidden = (x_BTD @ layer.input.weight.T + layer.input.bias - below).clamp(min=0)
+def test_relu_by_hand() -> None:
+    layer, x_BTD = filled(ReLUFeedForward(8).build(5)), draw(2, 3, 5)
+    hidden = (x_BTD @ layer.input.weight.T + layer.input.bias).clamp(min=0)
     expected = hidden @ layer.output.weight.T + layer.output.bias
     torch.testing.assert_close(layer(x_BTD), expected, rtol=0, atol=1e-12)
 
 
-def test_dying_units_start_dead_and_get_no_gradient() -> None:
-    layer = ModelConfig(layers=1, feedforward=DyingReLU(256)).build(seed=0).blocks[0].feedforward
-    x_BTD = nn.functional.layer_norm(draw(32, 64, 128, dtype=torch.float32), (128,))
-    layer(x_BTD).square().sum().backward()
-    dead = (layer.input.weight.grad == 0).all(dim=1)
-    assert dead[:128].all()
-    assert not dead[128:].any()
+def test_a_unit_of_relu_below_every_input_gets_no_gradient_and_one_of_gelu_does() -> None:
+    x_BTD = draw(4, 8, 16, dtype=torch.float32)
+    for part, dead in ((ReLUFeedForward(24), True), (GELUFeedForward(24), False)):
+        layer = ModelConfig(d_model=16, feedforward=part).build(seed=0).blocks[0].feedforward
+        with torch.no_grad():
+            layer.input.bias[:6] = -2
+        layer(x_BTD).square().sum().backward()
+        assert bool((layer.input.weight.grad[:6] == 0).all()) is dead
+        assert (layer.input.weight.grad[6:] != 0).any(dim=1).all()
 
 
 @pytest.mark.parametrize("position", [LearnedPosition(), RotaryPosition()])
@@ -197,8 +197,7 @@ def test_heads_by_hand() -> None:
     [
         (lambda: AmplifyingResidual(1.0), "by a factor above 1"),
         (lambda: AmplifyingResidual(float("inf")), "by a factor above 1"),
-        (lambda: DyingReLU(8, share=1.5), "from 0 to 1"),
-        (lambda: DyingReLU(0), "d_ff must be at least 1"),
+        (lambda: ReLUFeedForward(0), "d_ff must be at least 1"),
     ],
 )
 def test_a_fault_that_cannot_be_is_refused(make: Callable[[], object], message: str) -> None:
