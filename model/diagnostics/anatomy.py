@@ -120,22 +120,22 @@ def summary(anatomy: Anatomy) -> dict[str, float]:
         "activation_ratio": anatomy.activation_ratio,
         "gradient_ratio": anatomy.gradient_ratio,
         "adjacent_kl": anatomy.adjacent_kl,
-        "attention_entropy": _known(np.mean, anatomy.entropy_LH),
-        "attention_entropy_lowest": _known(np.min, anatomy.entropy_LH),
-        "attention_entropy_highest": _known(np.max, anatomy.entropy_LH),
-        "norm_scale": _known(np.min, anatomy.norm_scale_N),
-        "norm_input_mean": _known(np.mean, anatomy.norm_mean_ratio),
-        "dead_slots": _known(np.mean, anatomy.dead),
-        "duplicate_slots": _known(np.mean, anatomy.duplicates()),
-        "activation_rate": _known(np.mean, anatomy.rate_LF),
+        "attention_entropy": known(np.mean, anatomy.entropy_LH),
+        "attention_entropy_lowest": known(np.min, anatomy.entropy_LH),
+        "attention_entropy_highest": known(np.max, anatomy.entropy_LH),
+        "norm_scale": known(np.min, anatomy.norm_scale_N),
+        "norm_input_mean": known(np.mean, anatomy.norm_mean_ratio),
+        "dead_slots": known(np.mean, anatomy.dead),
+        "duplicate_slots": known(np.mean, anatomy.duplicates()),
+        "activation_rate": known(np.mean, anatomy.rate_LF),
         "logit_std": anatomy.logit_std,
     }
 
 
-def _known(over: Callable[[Floats], Any], values: Floats) -> float:
+def known(over: Callable[[Floats], Any], values: Floats) -> float:
     """`over` of those values that are not NaN; NaN when there are none."""
-    known = values[~np.isnan(values)]
-    return float(over(known)) if known.size else np.nan
+    there = values[~np.isnan(values)]
+    return float(over(there)) if there.size else np.nan
 
 
 def _of_slots(hit_LF: NDArray[np.bool_], known_LF: Floats) -> Floats:

@@ -7,13 +7,12 @@ in one, 13 to 16 % of the last layer's slots never active, 1 to 4 % with a twin,
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from model.diagnostics.anatomy import TWIN, Anatomy, Floats
+from model.diagnostics.anatomy import TWIN, Anatomy, known
 from model.diagnostics.trace import ratio
 
 ADJACENT_KL = 0.05  # nats, at least: below, the output hardly depends on what came before
@@ -53,30 +52,30 @@ def checks(anatomy: Anatomy, trained: bool = True) -> list[Check]:
 
 
 def _from_the_start(a: Anatomy) -> Iterator[Check]:
-    yield _most(
+    yield at_most(
         "activation, last block / first",
         a.activation_ratio,
         ACTIVATION_RATIO,
         "The stream grows from block to block. Look at the scale of the first weights of what writes to it (1 / "
         "sqrt(2 L) of the others') and at whether a branch adds its own input again.",
     )
-    yield _most(
+    yield at_most(
         "gradient, first block / last or inverse",
         max(a.gradient_ratio, ratio(1, a.gradient_ratio)),
         GRADIENT_RATIO,
         "Blocks learn at different rates. Look at the profile for the block where the gradient jumps, and at its "
         "norms.",
     )
-    yield _least(
+    yield at_least(
         "norms: scale of what they give",
-        _extreme(np.min, a.norm_scale_N),
+        known(np.min, a.norm_scale_N),
         NORM_SCALE,
         "A norm's input is so small that eps decides. Look at the table of norms: eps, and the scale of what they "
         "read.",
     )
-    yield _most(
+    yield at_most(
         "norms: from position to position",
-        _extreme(np.max, a.norm_uneven_N / a.norm_scale_N),
+        known(np.max, a.norm_uneven_N / a.norm_scale_N),
         NORM_UNEVEN,
         "What a norm gives has another scale at every position. Look at the axis over which it normalises: the "
         "features' is the last.",
@@ -90,26 +89,26 @@ def _from_the_start(a: Anatomy) -> Iterator[Check]:
         "A norm reads something else than the stream. Look for one behind the output matrix: it takes the scale of the "
         "logits away, which is how a model says that it is sure.",
     )
-    yield _most(
+    yield at_most(
         "stream past the branches: gap",
-        _extreme(np.max, np.abs(a.bypass_gap_L)),
+        known(np.max, np.abs(a.bypass_gap_L)),
         BYPASS_GAP,
         "After a block the stream is not what it was before plus what the branches wrote. Look for a norm, a "
         "factor or a cast on the stream itself; post-norm and no residual are so by design.",
     )
-    yield _least(
+    yield at_least(
         "attention: output projection",
-        _extreme(np.min, a.projection_gap_L),
+        known(np.min, a.projection_gap_L),
         PROJECTION_GAP,
         "Attention gives its heads' means as they are. Look at whether its output matrix is there and used.",
     )
-    yield _most(
+    yield at_most(
         "head: degree in the stream's scale",
         a.head_degree,
         HEAD_DEGREE,
         "Logits grow with the stream. Look for the final norm, before the output matrix.",
     )
-    yield _least(
+    yield at_least(
         "logits: spread of their scale",
         a.logit_spread,
         LOGIT_SPREAD,
@@ -126,14 +125,14 @@ def _from_the_start(a: Anatomy) -> Iterator[Check]:
 
 
 def _after_training(a: Anatomy) -> Iterator[Check]:
-    yield _least(
+    yield at_least(
         "adjacent-position KL",
         a.adjacent_kl,
         ADJACENT_KL,
         "The output is nearly the same everywhere: the model guesses by frequency. Look at the placement of the "
         "norms, the residual, warmup and learning rate, and hold the loss against the unigram baseline.",
     )
-    mean = _extreme(np.mean, a.entropy_LH)
+    mean = known(np.mean, a.entropy_LH)
     yield Check(
         "attention entropy, mean",
         mean,
@@ -141,44 +140,41 @@ def _after_training(a: Anatomy) -> Iterator[Check]:
         math.isnan(mean) or ENTROPY[0] <= mean <= ENTROPY[1],
         "Look at the scores' division by sqrt(K): without it attention saturates, with it twice it averages.",
     )
-    yield _least(
+    yield at_least(
         "attention entropy, lowest head",
-        _extreme(np.min, a.entropy_LH),
+        known(np.min, a.entropy_LH),
         SATURATED,
         "A head looks at one position only and passes hardly any gradient to its scores. Look at the scale of its "
         "queries and keys; a head that copies from a fixed distance is so by trade.",
     )
-    yield _most(
+    yield at_most(
         "attention entropy, highest layer",
-        _extreme(np.max, a.entropy_LH.mean(axis=1)) if a.entropy_LH.size else math.nan,
+        known(np.max, a.entropy_LH.mean(axis=1)) if a.entropy_LH.size else math.nan,
         AVERAGING,
         "All heads of a layer take the plain average of what they see. Look at its gradient norms and ablation, and at "
         "the scale of its scores.",
     )
-    yield _most(
+    yield at_most(
         "memory: slots never active",
-        _extreme(np.max, a.dead),
+        known(np.max, a.dead),
         DEAD,
         f"Slots of a layer are active at none of {a.positions:,} positions: parameters without a use. Look at the "
         "activation (ReLU kills, GELU can revive), the learning rate and the biases.",
     )
-    yield _most(
+    yield at_most(
         "memory: slots with a twin",
-        _extreme(np.max, a.duplicates()),
+        known(np.max, a.duplicates()),
         DUPLICATES,
         f"Slots of a layer have nearly the same key (cosine above {TWIN:g}). Look at d_ff, which may be larger than "
         "the task needs.",
     )
 
 
-def _least(name: str, value: float, limit: float, look_at: str) -> Check:
-    return Check(name, value, f"> {limit:g}", math.isnan(value) or value > limit, look_at)
+def at_least(name: str, value: float, limit: float, look_at: str) -> Check:
+    """A check that `value` is above `limit`; NaN passes."""
+    return Check(name, value, f"> {limit:.3g}", math.isnan(value) or value > limit, look_at)
 
 
-def _most(name: str, value: float, limit: float, look_at: str) -> Check:
-    return Check(name, value, f"< {limit:g}", math.isnan(value) or value < limit, look_at)
-
-
-def _extreme(over: Callable[[Floats], Any], values: Floats) -> float:
-    known = values[~np.isnan(values)]
-    return float(over(known)) if known.size else math.nan
+def at_most(name: str, value: float, limit: float, look_at: str) -> Check:
+    """A check that `value` is below `limit`; NaN passes."""
+    return Check(name, value, f"< {limit:.3g}", math.isnan(value) or value < limit, look_at)

@@ -5,13 +5,11 @@ asked: each fault is known by one number, of the model before its first update o
 """
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from model.diagnostics.anatomy import Anatomy, Floats
-from model.diagnostics.checks import Check
+from model.diagnostics.anatomy import Anatomy, Floats, known
+from model.diagnostics.checks import Check, at_least, at_most
 from model.diagnostics.joints import Joints
 
 EPS, UNBOUNDED, NO_FINAL_NORM, DEAD = "eps-too-large", "unbounded-residual", "no-final-norm", "dead-units"
@@ -37,59 +35,59 @@ def faults(before: Anatomy, after: Anatomy, joints: Joints, idle_L: Floats) -> l
     rate = 1 / (len(before.activation_R) - 2) if len(before.activation_R) > 2 else math.nan
     degree_L = np.maximum(joints.path_degree_L, joints.reading_degree_L)
     return [
-        _least(
+        at_least(
             EPS,
-            _known(np.min, before.norm_scale_N),
+            known(np.min, before.norm_scale_N),
             WEAKEST,
             "Before training a norm gives less than it should: the variance that it reads is below its eps. Look at "
             "eps and at the scale of the first weights; later the stream is large and hides it.",
         ),
-        _most(
+        at_most(
             UNBOUNDED,
             before.activation_ratio**rate,
             GROWTH,
             "Before training the stream grows by this factor a block, where sums of branches grow as the root of their "
             "number. Look at what is added: a factor, or a stream that is added to itself.",
         ),
-        _most(
+        at_most(
             NO_FINAL_NORM,
             min(after.head_degree, float(joints.path_degree_L[-1])),
             DEGREE,
             "Logits grow with the stream. Look for the norm between the last block and the output matrix.",
         ),
-        _most(
+        at_most(
             DEAD,
-            _known(np.max, idle_L),
+            known(np.max, idle_L),
             DEAD_SHARE,
             "Units of a layer give exactly nothing anywhere in the held-out text, so that nothing comes back to them. "
             "Look at the activation, at the biases of the first matrix and at the learning rate.",
         ),
-        _least(
+        at_least(
             UNPROJECTED,
-            _known(np.min, after.projection_gap_L),
+            known(np.min, after.projection_gap_L),
             MIXED,
             "Attention gives its heads' means as they are. Look at whether its output matrix is there and used.",
         ),
-        _least(
+        at_least(
             BETWEEN,
-            _known(np.min, degree_L),
+            known(np.min, degree_L),
             DEGREE,
             "A block reads through a norm, and its stream passes through another. Look for a norm in the loop over "
             "blocks; nothing but sums belongs on the stream.",
         ),
-        _most(
+        at_most(
             WRONG_AXIS,
             joints.crossing,
             CROSSING,
             "What a norm gives at one position depends on another. Look at the axis: the features' is the last.",
         ),
-        _least(
+        at_least(
             AFTER_HEAD,
             joints.embedding_degree,
             DEGREE,
             "Logits keep their scale when the output matrix is doubled. Look for a norm behind it.",
         ),
-        _most(
+        at_most(
             DRIFT,
             max(joints.coarse) - min(joints.coarse),
             COARSE,
@@ -97,16 +95,3 @@ def faults(before: Anatomy, after: Anatomy, joints: Joints, idle_L: Floats) -> l
             "assert the dtype after each block.",
         ),
     ]
-
-
-def _least(name: str, value: float, limit: float, look_at: str) -> Check:
-    return Check(name, value, f"> {limit:.3g}", math.isnan(value) or value > limit, look_at)
-
-
-def _most(name: str, value: float, limit: float, look_at: str) -> Check:
-    return Check(name, value, f"< {limit:.3g}", math.isnan(value) or value < limit, look_at)
-
-
-def _known(over: Callable[[Floats], Any], values: Floats) -> float:
-    known = values[~np.isnan(values)]
-    return float(over(known)) if known.size else math.nan
