@@ -30,7 +30,7 @@ def kind(recipe: Recipe) -> Recipe:
 
 def plain_update(recipe: Recipe, rounds: int) -> float:
     """Seconds of an update in the plain loop, the median of `rounds` turns of some."""
-    with started(serve_plain, [(replace(recipe, precision="fp32"),)]) as pipes:
+    with started(serve_plain, [(replace(recipe, precision="fp32"), "cpu")]) as pipes:
         return statistics.median(turn(pipes) for _ in range(rounds))
 
 

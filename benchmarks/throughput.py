@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -54,6 +54,8 @@ class Options:
     """Seeds that train in lockstep."""
     layers: tuple[int, ...] = (4, 12)
     """Depths of the models measured; none leaves only the cost of short runs."""
+    device: Literal["cpu", "cuda"] = "cpu"
+    """Where both train; on a GPU all seeds are one cohort."""
     short_runs: bool = True
     """Measure what 80 short runs cost besides their training."""
     json: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
@@ -67,10 +69,10 @@ def random_corpus(recipe: Recipe) -> Corpus:
     return Corpus("random", "0" * 64, Vocabulary(characters), tokens, tokens[:1000], 21_000, 1.0)
 
 
-def serve_cohort(pipe: Connection, recipe: Recipe, seeds: Sequence[int]) -> None:
+def serve_cohort(pipe: Connection, recipe: Recipe, device: str, seeds: Sequence[int]) -> None:
     """One worker of a sweep: one thread, a cohort trained through the project's own interface."""
     torch.set_num_threads(1)
-    slices = training([Member(recipe, seed) for seed in seeds], random_corpus(recipe), "cpu")
+    slices = training([Member(recipe, seed) for seed in seeds], random_corpus(recipe), device)
     next(slices)
     pipe.send(0.0)
     while pipe.recv() is not None:
@@ -79,16 +81,17 @@ def serve_cohort(pipe: Connection, recipe: Recipe, seeds: Sequence[int]) -> None
         pipe.send((time.perf_counter() - started) / SLICE)
 
 
-def serve_plain(pipe: Connection, recipe: Recipe) -> None:
+def serve_plain(pipe: Connection, recipe: Recipe, device: str) -> None:
     """The loop that a user would write: the same model, eager, fp32, PyTorch's default threads."""
     corpus, budget, config = random_corpus(recipe), recipe.budget, recipe.model
-    model = config.build(seed=0)
+    model = config.build(seed=0).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.optimizer.learning_rate)
     step = 0
 
     def update() -> None:
         batch = training_batch(corpus, config.context, budget.batch, 0, step)
-        loss = nn.functional.cross_entropy(model(batch.inputs_BT).flatten(0, 1), batch.targets_BT.flatten())
+        inputs_BT, targets_BT = batch.inputs_BT.to(device), batch.targets_BT.to(device)
+        loss = nn.functional.cross_entropy(model(inputs_BT).flatten(0, 1), targets_BT.flatten())
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -101,7 +104,14 @@ def serve_plain(pipe: Connection, recipe: Recipe) -> None:
         for _ in range(SLICE):
             update()
             step += 1
+        finish(device)
         pipe.send((time.perf_counter() - started) / SLICE)
+
+
+def finish(device: str) -> None:
+    """Wait until the device has done all that it was given."""
+    if device == "cuda":
+        torch.cuda.synchronize()
 
 
 @contextmanager
@@ -134,14 +144,14 @@ def turn(pipes: Sequence[Connection]) -> float:
     return max(pipe.recv() for pipe in pipes)
 
 
-def compare(recipe: Recipe, members: int, cores: int, rounds: int) -> tuple[float, float]:
-    """Medians over `rounds`: milliseconds per member and update of `members` seeds on `cores`, and the ratio of the
-    plain loop's time to it, turn by turn."""
-    fast = replace(recipe, precision="bf16" if native_bf16("cpu") else "fp32")
-    shares = [list(range(core, members, cores)) for core in range(min(cores, members))]
+def compare(recipe: Recipe, members: int, device: str, places: int, rounds: int) -> tuple[float, float]:
+    """Medians over `rounds`: milliseconds per member and update of `members` seeds in `places` cohorts on `device`, and
+    the ratio of the plain loop's time to it, turn by turn."""
+    fast = replace(recipe, precision="bf16" if native_bf16(device) else "fp32")
+    shares = [list(range(place, members, places)) for place in range(min(places, members))]
     with (
-        started(serve_cohort, [(fast, share) for share in shares]) as sweep,
-        started(serve_plain, [(recipe,)]) as plain,
+        started(serve_cohort, [(fast, device, share) for share in shares]) as sweep,
+        started(serve_plain, [(recipe, device)]) as plain,
     ):
         turn(sweep), turn(plain)  # warm
         turns = [(turn(sweep) / members, turn(plain)) for _ in range(rounds)]
@@ -149,15 +159,16 @@ def compare(recipe: Recipe, members: int, cores: int, rounds: int) -> tuple[floa
     return 1e3 * ours, statistics.median(theirs / ours for ours, theirs in turns)
 
 
-def matmul_rate(dtype: torch.dtype, shape: tuple[int, int, int], rounds: int) -> float:
+def matmul_rate(dtype: torch.dtype, shape: tuple[int, int, int], device: str, rounds: int) -> float:
     """GFLOP/s of an (m, k) x (k, n) product with PyTorch's default threads, the median of `rounds` timings."""
     m, k, n = shape
-    a, b = torch.randn(m, k).to(dtype), torch.randn(k, n).to(dtype)
+    a, b = torch.randn(m, k, device=device).to(dtype), torch.randn(k, n, device=device).to(dtype)
     times, rates = max(3, int(1e10 / (2 * m * k * n))), []
     for _ in range(rounds + 1):
         started = time.perf_counter()
         for _ in range(times):
             a @ b
+        finish(device)
         rates.append(times * 2 * m * k * n / (time.perf_counter() - started) / 1e9)
     return statistics.median(rates[1:])
 
@@ -179,21 +190,27 @@ def overhead(cores: int) -> float:
 
 def main() -> None:
     options, cores = tyro.cli(Options), os.cpu_count() or 1
-    print(f"torch {torch.__version__}, {cores} cores, medians of {options.rounds} turns of {SLICE} updates", flush=True)
+    device, places = options.device, cores if options.device == "cpu" else 1
+    card = f", {torch.cuda.get_device_name()}" if device == "cuda" else ""
+    print(
+        f"torch {torch.__version__}, {cores} cores{card}, medians of {options.rounds} turns of {SLICE} updates",
+        flush=True,
+    )
     rates: dict[str, dict[tuple[int, int, int], float]] = {}
     for dtype in (torch.float32, torch.bfloat16):
         name = str(dtype).removeprefix("torch.")
-        rates[name] = {shape: matmul_rate(dtype, shape, options.rounds) for shape in SHAPES}
+        rates[name] = {shape: matmul_rate(dtype, shape, device, options.rounds) for shape in SHAPES}
         shown = ", ".join(f"{'x'.join(map(str, shape))} {rate:,.0f}" for shape, rate in rates[name].items())
         print(f"matmul {name}: {shown} GFLOP/s", flush=True)
-    told: dict[str, Any] = {"torch": torch.__version__, "cores": cores, "matmul_gflops": {}, "layers": {}}
+    told: dict[str, Any] = {"torch": torch.__version__, "cores": cores, "device": device + card}
+    told["layers"] = {}
     told["matmul_gflops"] = {name: rate[SHAPES[0]] for name, rate in rates.items()}
     for layers in options.layers:
         recipe = replace(BASELINE, model=replace(BASELINE.model, layers=layers))
         flops = recipe.budget.batch * recipe.model.context * counting.training_flops_per_token(recipe.model)
         times, ratios = {}, {}
         for members in options.members:
-            times[members], ratios[members] = compare(recipe, members, cores, options.rounds)
+            times[members], ratios[members] = compare(recipe, members, device, places, options.rounds)
             share = flops / times[members] / 1e6 / rates["bfloat16"][SHAPES[0]]
             print(
                 f"{layers} layers, {members} seeds: {times[members]:.1f} ms per member and update, "

@@ -22,8 +22,11 @@ from model.batches import IGNORED, Batch, evaluation_batches, training_batch, wi
 from model.checks import failed_checks
 from model.corpus.text import Corpus
 from model.recipe import Member
+from model.recorded import Recorded, called
 from model.scoring import Scoring
 from model.transformer import ModelConfig, Transformer
+
+GROUPS = 2  # of a member's parameters: what decays, and what does not
 
 
 @dataclass(frozen=True)
@@ -72,12 +75,21 @@ class Cohort:
         clips = [member.recipe.optimizer.clip for member in self.members]
         self.clip_M = torch.tensor(clips, dtype=self.dtype, device=self.device)
         rows = zip(self.members, self.weights_MP, self.gradients_MP, strict=True)
-        self.optimizer = optimizer.build([group for row in rows for group in self._groups(*row)])
+        self.optimizer = optimizer.build([group for row in rows for group in self._groups(*row)], self.device)
+        wide = torch.float32 if self.device == "cuda" else torch.float64  # what the fused kernels read a rate as
+        self.rates_MG = torch.zeros(len(self.members), GROUPS, dtype=wide, device=self.device)
+        self._follow_rates()
+        self.make = Recorded() if self.device == "cuda" else called
 
     def _groups(self, member: Member, weights_P: Tensor, gradients_P: Tensor) -> list[dict[str, Any]]:
         matrices, others = weights_P[: self.decayed], weights_P[self.decayed :]
         matrices.grad, others.grad = gradients_P[: self.decayed], gradients_P[self.decayed :]
         return member.recipe.optimizer.groups([matrices], [others])
+
+    def _follow_rates(self) -> None:
+        """Let every group read its learning rate from its place in `rates_MG`, where a recorded update finds it."""
+        for group, rate in zip(self.optimizer.param_groups, self.rates_MG.flatten(), strict=True):
+            group["lr"] = rate
 
     def update(self, step: int) -> tuple[list[float], list[float]]:
         """One update of every member: its loss on its own batch before the update, and its gradient's L2 norm before
@@ -88,18 +100,23 @@ class Cohort:
             [window_starts(text, context, budget.batch, order, step, self.corpus.stride) for order in orders]
         )
         batch = windows(text, torch.from_numpy(starts_MB).to(self.device), context, self.asked)
-        losses_MBT = self._forward(self.program, batch.inputs_BT, batch.targets_BT)
+        rates = [member.recipe.optimizer.rate(step, budget.steps) for member in self.members]
+        self.rates_MG.copy_(torch.tensor(rates, dtype=torch.float64)[:, None])
+        loss_M, norm_M = self.make(self._update, batch.inputs_BT, batch.targets_BT)
+        return loss_M.tolist(), norm_M.tolist()
+
+    def _update(self, inputs_MBT: Tensor, targets_MBT: Tensor) -> tuple[Tensor, Tensor]:
+        """-> loss_M before it, norm_M before clipping."""
+        losses_MBT = self._forward(self.program, inputs_MBT, targets_MBT)
         if self.asked is None:
             loss_M = losses_MBT.mean(dim=(1, 2))
         else:
-            loss_M = losses_MBT.sum(dim=(1, 2)) / (batch.targets_BT != IGNORED).sum(dim=(1, 2))
+            loss_M = losses_MBT.sum(dim=(1, 2)) / (targets_MBT != IGNORED).sum(dim=(1, 2))
         torch._foreach_copy_(self.gradients, torch.autograd.grad(loss_M.sum(), self.leaves))
         norm_M = torch.linalg.vector_norm(self.gradients_MP, dim=1)
         self.gradients_MP *= (self.clip_M / (norm_M + 1e-6)).clamp(max=1)[:, None]
-        for index, group in enumerate(self.optimizer.param_groups):
-            group["lr"] = self.members[index // 2].recipe.optimizer.rate(step, budget.steps)
         self.optimizer.step()
-        return loss_M.tolist(), norm_M.tolist()
+        return loss_M.detach(), norm_M
 
     def score(self) -> list[Evaluation]:
         """Every member's loss over all held-out text, each target once, summed in float64."""
@@ -142,7 +159,7 @@ class Cohort:
         before = self.optimizer
         self.members = [self.members[row] for row in rows]
         self._hold(self.weights_MP[list(rows)])
-        kept = [before.param_groups[2 * row + part] for row in rows for part in (0, 1)]
+        kept = [before.param_groups[GROUPS * row + part] for row in rows for part in range(GROUPS)]
         for old, new in zip(kept, self.optimizer.param_groups, strict=True):
             self.optimizer.state[new["params"][0]] = before.state[old["params"][0]]
 
@@ -154,6 +171,7 @@ class Cohort:
         """Take up a `state` of these very members."""
         self.weights_MP.copy_(state["weights"])
         self.optimizer.load_state_dict(state["optimizer"])
+        self._follow_rates()
 
     def _forward(self, program: "_Program", inputs_MBT: Tensor, targets_MBT: Tensor) -> Tensor:
         """-> losses_MBT in float32 or wider, zero where a target is IGNORED."""

@@ -51,6 +51,7 @@ class AdamW:
         ]
 
 
-def build(groups: Sequence[dict[str, Any]]) -> torch.optim.AdamW:
-    """The optimizer of `groups`, each with numbers of its own, updated by one fused kernel a group."""
-    return torch.optim.AdamW(list(groups), fused=True)
+def build(groups: Sequence[dict[str, Any]], device: str) -> torch.optim.AdamW:
+    """The optimizer of `groups`, each with numbers of its own, updated by one fused kernel a group; on CUDA it can be
+    recorded."""
+    return torch.optim.AdamW(list(groups), fused=True, capturable=device == "cuda")

@@ -13,7 +13,7 @@ from sweeps.engine.study import StudyError
 
 WORKER = 2**29  # bytes that a worker takes beside its cohort: Python, PyTorch and Ray (measured 495 MB)
 RAY_SHARE = 0.7  # of a machine's memory that Ray gives to workers; the rest is for its object store
-GPU_SHARE = 0.9  # of a GPU's memory that cohorts may fill; the rest is for CUDA itself and for fragments
+GPU_SHARE = 0.45  # of a GPU's memory that updates may fill: what one is recorded with stays while scoring takes as much
 
 
 @dataclass(frozen=True)

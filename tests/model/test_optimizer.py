@@ -39,7 +39,7 @@ def test_decay_falls_on_matrices_only() -> None:
 
 def test_every_group_keeps_its_own_numbers() -> None:
     a, b = AdamW(3e-3, (0.9, 0.95), 1e-8), AdamW(1e-4, (0.8, 0.9), 1e-6)
-    optimizer = build([*a.groups([torch.zeros(2, 2)], []), *b.groups([torch.zeros(2, 2)], [])][::2])
+    optimizer = build([*a.groups([torch.zeros(2, 2)], []), *b.groups([torch.zeros(2, 2)], [])][::2], "cpu")
     assert [(g["lr"], g["betas"], g["eps"]) for g in optimizer.param_groups] == [
         (3e-3, (0.9, 0.95), 1e-8),
         (1e-4, (0.8, 0.9), 1e-6),
@@ -50,7 +50,7 @@ def test_one_update_by_hand() -> None:
     """Loshchilov & Hutter's algorithm 2 at its first step: w (1 - lr wd) - lr g / (|g| + eps)."""
     model = nn.Linear(2, 1, bias=True).double()
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    optimizer = build(AdamW(learning_rate=0.01, weight_decay=0.3).groups([model.weight], [model.bias]))
+    optimizer = build(AdamW(learning_rate=0.01, weight_decay=0.3).groups([model.weight], [model.bias]), "cpu")
     model(torch.tensor([[1.0, -2.0]], dtype=torch.float64)).sum().backward()
     optimizer.step()
     weight = before["weight"] * (1 - 0.01 * 0.3) - 0.01 * torch.tensor([[1.0, -1.0]], dtype=torch.float64)
