@@ -41,10 +41,13 @@ ui: .venv/ready ## open the MLflow UI on http://127.0.0.1:5000
 	MLFLOW_DISABLE_TELEMETRY=true MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false \
 		$(BIN)/mlflow ui --backend-store-uri $(TRACKING) --host 127.0.0.1 --port 5000
 
-findings: .venv/ready ## write the reports of finished studies again and copy their findings to docs/findings
-	for study in $$(ls docs/findings | sed 's/\.md$$//'); do \
-		test ! -f $(RESULTS)/$$study/study.json || test $$study = chapter || { \
-			$(BIN)/python -m analysis.report $(RESULTS)/$$study && cp $(RESULTS)/$$study/finding.md docs/findings/$$study.md; } || exit; \
+# docs/findings/chapter.md is what `make claims` writes, so the finding of the study "chapter" has another name.
+findings: .venv/ready ## write the report of every study in RESULTS again, copy its finding to docs/findings (not of rehearsals)
+	for file in $(RESULTS)/*/study.json; do \
+		test -f "$$file" || { echo "There is no study in $(RESULTS); name another folder: make findings RESULTS=docs/records"; exit 2; }; \
+		folder=$${file%/study.json}; study=$${folder##*/}; \
+		case $$study in *-quick|*-quick-*) continue;; chapter) study=chapter_runs;; esac; \
+		$(BIN)/python -m analysis.report "$$folder" && cp "$$folder/finding.md" "docs/findings/$$study.md" || exit; \
 	done
 
 benchmark: .venv/ready ## this project's training speed beside a plain loop, by seeds in lockstep (20 minutes)

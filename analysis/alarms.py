@@ -84,10 +84,11 @@ def _against_floors(means: Mapping[str, float], floors: Mapping[str, float]) -> 
         if mean >= min(trivial.values(), default=np.inf) - NEAR
     }
     for arm, (level, name) in reached.items():
+        below = f"only {level - means[arm]:.3f} below" if means[arm] < level else "not below"
         text = (
-            f"{arm} ends at a mean loss of {means[arm]:.3f}, not below the {name} baseline ({level:.3f}): it "
-            "has learned no more than that. Look at its learning curve and gradient norms, then at learning rate and "
-            "warmup."
+            f"{arm} ends at a mean loss of {means[arm]:.3f}, {below} the {name} baseline ({level:.3f}): it "
+            "has learned hardly more than that. Look at its learning curve and gradient norms, then at learning rate "
+            "and warmup."
         )
         yield Alarm("ignores its input", (arm,), text)
     if 1 < len(means) == len(reached):

@@ -15,9 +15,9 @@ from analysis.drawing import BAND, FAINT, INK, STYLE, WIDTH, appearances, canvas
 from analysis.folder import replace_file
 
 INSIDE = "inside/"  # what the names of the curves begin with that were measured inside a model
-PANELS: dict[str, tuple[str, float | None, float | None]] = {  # curve: title, and the range of a healthy model
+PANELS: dict[str, tuple[str, float | None, float | None]] = {  # curve: title, and the range that the checks let pass
     "activation_ratio": ("stream, last / first", None, 4.0),
-    "gradient_ratio": ("gradient, first / last", None, 5.0),
+    "gradient_ratio": ("gradient, first / last", 1 / 5.0, 5.0),
     "adjacent_kl": ("adjacent KL (nats)", 0.05, None),
     "attention_entropy": ("attention entropy", 0.5, 0.95),
     "dead_slots": ("dead slots (share)", None, None),
@@ -32,7 +32,8 @@ def measured(curves: pd.DataFrame) -> bool:
 
 
 def inside_models(curves: pd.DataFrame, arms: Sequence[str]) -> Figure:
-    """Six measurements by training step, each arm's median over its seeds; shaded is where a healthy model lies.
+    """Six measurements by training step, each arm's median over its seeds; shaded is what the checks let pass, and a
+    model outside need not be at fault.
 
     `curves` are those of completed runs, and some of them are named INSIDE.
     """

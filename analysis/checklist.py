@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from analysis.compare import Analysis, Comparison
-from analysis.design import TUNE
+from analysis.design import TUNE, known_before
 from analysis.equality import equalities
 from analysis.power import detectable_difference
 from analysis.records import COMPLETED
@@ -43,7 +43,7 @@ def checklist(snapshot: Mapping[str, Any], runs: pd.DataFrame, analysis: Analysi
     judged = snapshot["judged"] is not None
     done = runs[runs["status"] == COMPLETED]
     answers: dict[str, Answered] = {
-        "Can the question be answered?": _UNKNOWN_QUESTION if judged else _question(snapshot),
+        "Can the question be answered?": _UNKNOWN_QUESTION if judged else _question(snapshot, runs),
         "Are the nuisance variables pinned?": _UNKNOWN_NUISANCE if judged else _nuisance(snapshot, done),
         "Did every arm get the same tuning?": _UNKNOWN_TUNING if judged else _tuning(snapshot, runs, analysis),
         "Was the noise estimated?": _noise(snapshot, analysis),
@@ -63,13 +63,14 @@ _UNKNOWN_TUNING: Answered = ("not known", "A table of losses does not tell how e
 _UNKNOWN_LIMITS: Answered = ("not known", "A table states no limits. Say beside it what was not controlled.")
 
 
-def _question(snapshot: Mapping[str, Any]) -> Answered:
+def _question(snapshot: Mapping[str, Any], runs: pd.DataFrame) -> Answered:
     shared, corpus = snapshot["held_equal"], snapshot["corpus"]
     steps = f", {int(shared['budget.steps']):,} updates" if "budget.steps" in shared else ""
+    before = known_before(snapshot, runs)
     return "declared", (
         f"Its conditions are named: {count(len(snapshot['arms']), 'arm')}, the text {corpus['name']}{steps}, "
-        f"{snapshot['metric_name']}, and a margin of {snapshot['margin']:g} fixed before any run. Whether it is the "
-        "question to ask, no record tells."
+        f"{snapshot['metric_name']}, and a margin of {snapshot['margin']:g}"
+        f"{f'. {before}' if before else ' fixed before any run.'} Whether it is the question to ask, no record tells."
     )
 
 

@@ -20,7 +20,7 @@ from analysis.evidence import Evidence, gather
 from analysis.guards import divergence
 from analysis.intervals import NAN, Interval, mean_interval, sd_interval, sd_of, t_interval
 from analysis.noise import NoiseSummary, summarise_noise
-from analysis.power import seeds_needed
+from analysis.power import seeds_as_measured, seeds_needed
 from analysis.sequential import Look
 from analysis.table import Dropped, Table
 from analysis.tuning import Tuning, setting, summarise_tuning
@@ -36,7 +36,9 @@ class Comparison:
     `n` counts pairs, or the runs of the smaller arm where nothing is paired. Intervals and p-values are this arm's
     alone; the adjusted p-values, and so the verdict, belong to the family of all compared. In a study that was looked
     at more than once they are the repeated ones, valid whenever one stops, and `looks` tells each look. `seeds_needed`
-    (low, high) are total seeds per arm for 80 % power, only when undecided with an SD to plan from.
+    (low, high) are total seeds per arm that decide with 80 % power even if the true difference is only the margin, or
+    none; only when undecided with an SD to plan from. `seeds_as_measured`, where the measured difference exceeds the
+    margin, are those that do so if the true one is as large.
     """
 
     arm: str
@@ -58,6 +60,7 @@ class Comparison:
     p_equivalence_adjusted: float
     correlation: float
     seeds_needed: tuple[int, int] | None
+    seeds_as_measured: tuple[int, int] | None
     looks: tuple[Look, ...]
     dropped: tuple[Dropped, ...]
     diverged_arm: int
@@ -162,15 +165,16 @@ def _comparison(table: Table, arm: str, found: Evidence, adjusted: float, adjust
     verdict = Verdict.UNDECIDED
     if not because:
         verdict = decide(difference.n, difference.mean, adjusted, adjusted_e, alpha)
-    seeds = None
+    seeds = as_measured = None
     if verdict is Verdict.UNDECIDED and not because and difference.n >= FEWEST_SEEDS and margin is not None:
         seeds = seeds_needed(difference.sd, difference.n, margin, ALPHA / family)
+        if abs(difference.mean) > margin:
+            as_measured = seeds_as_measured(difference.sd, difference.n, difference.mean, ALPHA / family)
     if table.target is not None:  # the interval that a one-sided test at alpha agrees with
         difference = replace(difference, interval95=t_interval(difference, 2 * alpha))
     names, p_equivalence = (arm, baseline), found.p_equivalence
-    words = sentence(
-        verdict, difference, names, snapshot["unit"], margin, found.sample, p_equivalence, seeds, because, alpha
-    )
+    said = (verdict, difference, names, snapshot["unit"], margin, found.sample, p_equivalence)
+    words = sentence(*said, seeds, because, alpha, as_measured)
     return Comparison(
         arm=arm,
         baseline=baseline,
@@ -191,12 +195,25 @@ def _comparison(table: Table, arm: str, found: Evidence, adjusted: float, adjust
         p_equivalence_adjusted=adjusted_e,
         correlation=difference.correlation,
         seeds_needed=seeds,
+        seeds_as_measured=as_measured,
         looks=found.looks,
         dropped=table.dropped(arm),
         diverged_arm=table.diverged(arm),
         diverged_baseline=table.diverged(baseline),
-        sentence=words if because else _selected(snapshot, against) + given + words,
+        sentence=table.so_far(arm) + (words if because else _selected(snapshot, against) + given + words),
     )
+
+
+def too_few(comparisons: Sequence[Comparison], noun: str = "comparison") -> str:
+    """One sentence for two comparisons or more of which none has the seeds for a verdict, and that is all there is to
+    say of any; else empty."""
+    sizes = sorted({c.n for c in comparisons})
+    told = any(c.diverged_arm or c.diverged_baseline for c in comparisons)
+    if len(comparisons) < 2 or sizes[-1] >= FEWEST_SEEDS or told:
+        return ""
+    there = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0] or 'no'}"
+    kind = ("paired seed" if comparisons[0].paired else "run") + "s" * (sizes[-1] > 1)
+    return f"None of {len(comparisons)} {noun}s can be decided: each has {there} {kind} and needs {FEWEST_SEEDS}."
 
 
 def diverged_from_target(diverged: int, completed: int) -> str:
@@ -207,14 +224,15 @@ def diverged_from_target(diverged: int, completed: int) -> str:
 
 
 def _selected(snapshot: Mapping[str, Any], arms: tuple[str, ...]) -> str:
-    """Which points of a grid a comparison is about; empty without a grid."""
+    """Which points of a grid a comparison is about; empty without a grid. A cell has the `points` of all its arms."""
     if snapshot["tuning"] is None:
         return ""
-    points = {arm["name"]: arm["selected"] for arm in snapshot["arms"] if arm["name"] in arms}
+    own = {arm["name"]: arm.get("points", {arm["name"]: arm["selected"]}) for arm in snapshot["arms"]}
+    points = {name: point for arm in arms for name, point in own[arm].items()}
     if None in points.values():
         return ""
-    named = ", ".join(f"{points[arm]:g} for {arm}" for arm in arms)
-    return f"At the selected {setting(snapshot['tuning']['key'])}s ({named}): "
+    named, what = ", ".join(f"{point:g} for {name}" for name, point in points.items()), snapshot["tuning"]["key"]
+    return f"At the selected {setting(what)}{'s' * (len(points) > 1)} ({named}): "
 
 
 def summary(arm: str, table: Table) -> ArmSummary:

@@ -12,6 +12,17 @@ from scipy.stats import binomtest
 from analysis.intervals import Interval
 from analysis.wording import count, listed, share
 
+KNOWN_BY = {  # fault: the number that it is known by, and where that lies when the alarm is raised, as the model has it
+    "eps-too-large": ("what the weakest norm gives before training, where 1 is whole", "≤ 0.707"),
+    "unbounded-residual": ("factor by which a block multiplies the stream before training", "≥ 1.05"),
+    "no-final-norm": ("degree of the logits in the last stream: 1 follows it, 0 is a norm between", "≥ 0.5"),
+    "dead-units": ("share of units that give exactly nothing, in the layer with most", "≥ 0.05"),
+    "no-output-projection": ("how far attention's output is from its heads' means, in units of theirs", "≤ 0.01"),
+    "norm-between-blocks": ("degree of what a block passes on or reads in its stream: 0 is a norm on both", "≤ 0.5"),
+    "norm-over-wrong-axis": ("how far a norm's output moves where its input does not, over where it does", "≥ 0.001"),
+    "norm-after-head": ("degree of the logits in the output matrix: 1 follows it, 0 is a norm behind it", "≤ 0.5"),
+    "dtype-drift": ("share of the stream's numbers that bfloat16 holds, highest less lowest place", "≥ 0.5"),
+}
 ALARM, CHECK, SYMPTOM = "alarm ", "check ", "symptom "  # what the names of these curves begin with
 
 
@@ -31,6 +42,16 @@ class Symptom:
     fault: str
     faulty: tuple[float, float, float]
     healthy: tuple[float, float, float] | None  # None where no arm is healthy
+
+    @property
+    def number(self) -> str:
+        """What is measured; empty for a fault that is not one of the nine."""
+        return KNOWN_BY.get(self.fault, ("", ""))[0]
+
+    @property
+    def alarm_when(self) -> str:
+        """Where the number lies when the alarm is raised; empty for a fault that is not one of the nine."""
+        return KNOWN_BY.get(self.fault, ("", ""))[1]
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,13 @@ from analysis.markdown import bullets, table
 from analysis.material import Material
 
 CHECKS = (
-    "The alarms compare a trained model with itself before its first update, without being told what it is. The last "
-    "columns are the checks before training, which stop any model that is not wrong on purpose."
+    "Two alarms, eps-too-large and unbounded-residual, read a number of the model as it starts, the other seven one of "
+    "the trained model; none is told what the model is. The last columns are the checks before training, which stop "
+    "any model that is not wrong on purpose."
 )
 NUMBERS = (
-    "The number that each fault is known by: lowest to highest (median) over seeds, in its arm and in healthy ones."
+    "The number that each fault is known by: what it is, where it lies when the alarm is raised, and what it was, "
+    "lowest to highest (median) over seeds, in the fault's arm and in healthy ones."
 )
 
 
@@ -35,7 +37,8 @@ def diagnosis_sections(material: Material) -> Iterator[str]:
     yield CHECKS
     if found.symptoms:
         yield NUMBERS
-        yield table(("fault", "where it is", "where it is not"), ([s.fault, *numbers_of(s)] for s in found.symptoms))
+        head = ("fault", "what it is known by", "alarm when", "where it is", "where it is not")
+        yield table(head, ([s.fault, s.number, s.alarm_when, *numbers_of(s)] for s in found.symptoms))
 
 
 def cells(row: Row, found: Diagnosis) -> Iterator[tuple[str, bool]]:
@@ -50,5 +53,10 @@ def numbers_of(symptom: Symptom) -> tuple[str, str]:
 
 
 def _spread(values: tuple[float, float, float]) -> str:
-    low, middle, high = (f"{value:.3g}" for value in values)
+    low, middle, high = (_short(value) for value in values)
     return low if low == high else f"{low} to {high} ({middle})"
+
+
+def _short(value: float) -> str:
+    """Three digits, and of what is nearly zero one and its power of ten: ``2e-6``."""
+    return f"{value:.3g}" if value == 0 or abs(value) >= 1e-3 else f"{value:.0e}".replace("e-0", "e-")

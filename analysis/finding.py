@@ -1,8 +1,9 @@
 """The finding: a study's answer as a small Markdown file that is committed as the tool wrote it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from analysis.compare import ArmSummary, Comparison
+from analysis.compare import ArmSummary, Comparison, too_few
 from analysis.diagnosis_text import diagnosis_sections
 from analysis.markdown import bullets, one_line, table
 from analysis.material import MOST_SHOWN, REHEARSAL, Material, loss_or_status, sample_size
@@ -23,32 +24,35 @@ from analysis.wording import (
     span,
 )
 
+MOST_COLUMNS = 6  # arms side by side in a table of runs; of more, each has a row
+
 
 def markdown(material: Material) -> str:
     """Question, verdicts, numbers, checklist, cost and every run id with its loss, in the study's unit throughout.
 
-    Sections that have nothing to say are left out.
+    Sections that have nothing to say are left out. Published figures, where a study has them, come first.
     """
-    s, analysis = material.snapshot, material.analysis
-    more = len(analysis.comparisons) - MOST_SHOWN
+    s, analysis, contrasts = material.snapshot, material.analysis, material.scored.contrasts
+    none, no_contrast = too_few(analysis.comparisons), too_few([*contrasts.values()], "contrast")
+    more = 0 if none else len(analysis.comparisons) - MOST_SHOWN
     sections = [
         f"# {one_line(s['study'])}",
         f"**Question.** {one_line(s['question'])}",
         f"> **Rehearsal.** {REHEARSAL}" if s["rehearsal"] else "",
         one_line(material.outcome),
         one_line(s["judged"]["note"]) if s["judged"] else "",
+        *published_sections(material),
         "## Verdict",
-        bullets(comparison.sentence for comparison in analysis.comparisons[:MOST_SHOWN]),
+        bullets([none] if none else (comparison.sentence for comparison in analysis.comparisons[:MOST_SHOWN])),
         f"The other {more:,} comparisons are in the table." if more > 0 else "",
-        bullets(f"{name}: {contrast.sentence}" for name, contrast in material.scored.contrasts.items()),
+        bullets([no_contrast] if no_contrast else (f"{name}: {c.sentence}" for name, c in contrasts.items())),
         bullets(f"Take care: {alarm.sentence}" for alarm in analysis.alarms),
         one_line(material.missing),
         f"Described, not compared: {one_line(listed(material.described))}." if material.described else "",
-        *(_compared(material) if analysis.comparisons or not material.scored.contrasts else ()),
-        *_looks(analysis.comparisons),
+        *(_compared(material) if analysis.comparisons or not contrasts else ()),
+        *_looks(looked_at(material)),
         *(_tuning(analysis.tuning) if analysis.tuning else ()),
         *scored_sections(material.scored),
-        *published_sections(material),
         *diagnosis_sections(material),
         "## Arms",
         _arms(material, analysis.arms),
@@ -88,21 +92,27 @@ def _comparison(c: Comparison, pairs: bool) -> list[str]:
     return [arm, sample_size(c), difference, *intervals, *p, c.verdict, seeds_needed(c.seeds_needed)]
 
 
-def _looks(comparisons: Sequence[Comparison]) -> Iterator[str]:
-    if not any(c.looks for c in comparisons):
+def looked_at(material: Material) -> list[tuple[str, Comparison]]:
+    """The comparisons, by their arm, and the contrasts, by their own name, of which looks are told."""
+    named = [*((c.arm, c) for c in material.analysis.comparisons), *material.scored.contrasts.items()]
+    return [(name, c) for name, c in named if c.looks]
+
+
+def _looks(looked: Sequence[tuple[str, Comparison]]) -> Iterator[str]:
+    if not looked:
         return
     yield "## Looks"
     yield INFLATED
     rows = []
-    for c in comparisons:
+    for name, c in looked:
         for look in c.looks:
             error = error_of_mean(c.sd, look.n)
             intervals = [span(i, error, signed=True) for i in (look.interval95, look.interval90)]
             p = [p_value(look.p_difference), p_value(look.threshold)]
             rows.append(
-                [c.arm, str(look.seeds), str(look.n), number(look.difference, error, signed=True), *intervals, *p]
+                [name, str(look.seeds), str(look.n), number(look.difference, error, signed=True), *intervals, *p]
             )
-    head = "arm | seeds | pairs | difference | repeated 95 % interval | repeated 90 % interval | p | threshold"
+    head = "of | seeds | pairs | difference | repeated 95 % interval | repeated 90 % interval | p | threshold"
     yield table(head.split(" | "), rows)
 
 
@@ -171,15 +181,19 @@ def _runs(material: Material) -> Iterator[str]:
         yield f"{material.progress}; each of them is in `{TABLE}`."
         return
     yield "Loss by arm and seed." if material.judged else "Loss by arm and seed, and the run that gave it."
-    rows = []
-    for seed, runs in material.by_seed.items():
-        cells = []
-        for arm in material.arms:
-            run = runs.get(arm)
-            cells.append(
-                "" if run is None else loss_or_status(run) + ("" if material.judged else f" `{run['run_id']}`")
-            )
-        rows.append([str(seed), *cells])
-    yield table(("seed", *material.arms), rows)
+    by_seed = material.by_seed
+    if len(material.arms) > MOST_COLUMNS:
+        head = ["arm", *(f"seed {seed}" for seed in by_seed)]
+        rows = [[arm, *(_run(material, runs.get(arm)) for runs in by_seed.values())] for arm in material.arms]
+    else:
+        head = ["seed", *material.arms]
+        rows = [[str(seed), *(_run(material, at.get(arm)) for arm in material.arms)] for seed, at in by_seed.items()]
+    yield table(head, rows)
     if len(material.tuning):
         yield f"The {len(material.tuning):,} tuning runs are in `{TABLE}`."
+
+
+def _run(material: Material, run: Mapping[str, Any] | None) -> str:
+    if run is None:
+        return ""
+    return loss_or_status(run) + ("" if material.judged else f" `{run['run_id']}`")

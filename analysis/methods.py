@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from analysis.design import FIXED, OPEN, UNTIL_DECIDED
+from analysis.design import FIXED, OPEN, UNTIL_DECIDED, known_before
 from analysis.material import Material
 from analysis.sequential import MIXTURE
 from analysis.tuning import BEST_ON_GRID, setting
@@ -31,7 +31,7 @@ INFLATED = (
 
 def methods(material: Material) -> str:
     """The paragraph; it says nothing of what the study did not do."""
-    parts = [_runs(material), *_tuned(material), _outcome(material)]
+    parts = [_runs(material), *_tuned(material), *filter(None, [_known(material)]), _outcome(material)]
     if material.analysis.comparisons or not material.scored.contrasts:
         parts.append(_test(material))
     parts += [*_contrasts(material), *_looks(material), _family(material), _undecided(material), _diverged(material)]
@@ -53,6 +53,11 @@ def _runs(material: Material) -> str:
     most = "with at most " if s["design"]["kind"] == UNTIL_DECIDED else "with seeds "
     these = count(len(s["seeds"]), "seed") if s["design"]["kind"] == UNTIL_DECIDED else numbers(s["seeds"])
     return f"Each of {count(len(s['arms']), 'arm')} was trained {most}{these}; {seeds}."
+
+
+def _known(material: Material) -> str:
+    """Which runs the question was asked after."""
+    return known_before(material.snapshot, material.runs)
 
 
 def _tuned(material: Material) -> Sequence[str]:
@@ -117,10 +122,11 @@ def _contrasts(material: Material) -> Sequence[str]:
     if not contrasts:
         return ()
     pairs = _from_to([c.n for c in contrasts.values()])
+    declared = "declared" if _known(material) else "declared beforehand"
     return (
         f"Each trained model was scored under other conditions as well, without further training. "
-        f"{count(len(contrasts), 'contrast')} of these scores {'was' if len(contrasts) == 1 else 'were'} declared "
-        f"beforehand ({listed(list(contrasts))}; pairs: n = {pairs}) and judged by two-sided paired t tests on the "
+        f"{count(len(contrasts), 'contrast')} of these scores {'was' if len(contrasts) == 1 else 'were'} {declared} "
+        f"({listed(list(contrasts))}; pairs: n = {pairs}) and judged by two-sided paired t tests on the "
         f"per-seed differences, and for equivalence by two one-sided ones (TOST) at 5 % with {_margin(material)}; "
         f"their p values were adjusted as a family of their own (m = {len(contrasts)}) by Holm's step-down method with "
         "Shaffer's multipliers. A score that is not finite counts as a divergence.",
@@ -132,7 +138,8 @@ def _margin(material: Material) -> str:
     reason, unit = s["margin_reason"].strip().rstrip("."), f" {s['unit']}" if s["unit"] else ""
     if s["judged"]:
         return f"a margin of ±{s['margin']:g}{unit} ({reason})"
-    return f"a margin of ±{s['margin']:g}{unit} that was fixed before any run (reason: {reason})"
+    fixed = "" if _known(material) else " that was fixed before any run"
+    return f"a margin of ±{s['margin']:g}{unit}{fixed} (reason: {reason})"
 
 
 def _looks(material: Material) -> Sequence[str]:
@@ -141,19 +148,32 @@ def _looks(material: Material) -> Sequence[str]:
         return ()
     at = listed([str(look) for look in design["looks"]])
     if design["kind"] == UNTIL_DECIDED:
-        when = f"Looks at the results were declared beforehand, after {at} seeds, and only comparisons that were still "
-        when += "undecided were given more seeds."
+        declared = "declared" if _known(material) else "declared beforehand"
+        kinds = {"comparisons": material.analysis.comparisons, "contrasts": material.scored.contrasts}
+        what = " or ".join(kind for kind, found in kinds.items() if found) or "comparisons"
+        when = (
+            f"Looks at the results were {declared}, after {at} seeds. Only arms of {what} that were still undecided "
+            "were given more seeds, and whatever was compared between such arms was then judged anew."
+        )
     else:
         when = f"The results were looked at after {at} seeds."
-    ends = [f"{c.arm} after {c.looks[-1].seeds} seeds" for c in material.analysis.comparisons if c.looks]
+    named = [*((c.arm, c) for c in material.analysis.comparisons), *material.scored.contrasts.items()]
+    ends = [f"{name} after {c.looks[-1].seeds} seeds" for name, c in named if c.looks]
     return (when, LOOKS[design["kind"]], *([f"The last looks: {listed(ends)}."] if ends else []), INFLATED)
 
 
 def _family(material: Material) -> str:
-    s, m = material.snapshot, len(material.analysis.comparisons)
+    s, m, contrasts = material.snapshot, len(material.analysis.comparisons), len(material.scored.contrasts)
     alpha = f"{s.get('alpha', ALPHA):g}"
-    if m < 2:
+    if m < 2 and contrasts < 2:
         return f"A verdict needs a p value below {alpha}."
+    if m == 0:
+        return f"A verdict needs an adjusted p value below {alpha}. The intervals are those of one contrast alone."
+    if m == 1:
+        return (
+            f"A verdict on the arm needs a p value below {alpha}, one on a contrast an adjusted p value below it. The "
+            "intervals are those of one contrast alone."
+        )
     if s["margin"] is None:
         how = f"The p values of all compared arms (m = {m}) were adjusted by Holm's step-down method"
     else:

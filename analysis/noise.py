@@ -159,8 +159,6 @@ def summarise_noise(
 
 def _arm_noise(arm: Mapping[str, Any], completed: Sequence[Run], snapshot: Mapping[str, Any]) -> ArmNoise:
     final, batch_losses = [run.loss for run in completed], [run.batch_loss for run in completed]
-    batch = float(arm["differences"].get("budget.batch", snapshot["held_equal"].get("budget.batch", NAN)))
-    expected = float(np.mean([run.window_sd for run in completed]) / batch**0.5) if completed else NAN
     return ArmNoise(
         arm["name"],
         len(final),
@@ -168,8 +166,18 @@ def _arm_noise(arm: Mapping[str, Any], completed: Sequence[Run], snapshot: Mappi
         sd_interval(final, 0.95),
         sd_of(batch_losses),
         sd_interval(batch_losses, 0.95),
-        expected,
+        drawn_batch_sd(arm, [run.window_sd for run in completed], snapshot),
     )
+
+
+def drawn_batch_sd(arm: Mapping[str, Any], window_sds: Sequence[float], snapshot: Mapping[str, Any]) -> float:
+    """The SD that drawing one batch gives the loss of `arm` (of a snapshot) by itself, from its runs' SDs over windows.
+
+    NaN without runs, and where the snapshot does not tell the size of the arm's batch.
+    """
+    known = arm["differences"].get("budget.batch", snapshot["held_equal"].get("budget.batch", NAN))
+    batch = float(arm.get("batch", known))
+    return float(np.mean(window_sds) / batch**0.5) if len(window_sds) else NAN
 
 
 def _measurement(runs: Sequence[Run]) -> Measurement | None:

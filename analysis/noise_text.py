@@ -9,20 +9,24 @@ from analysis.wording import error_of_sd, listed, number, roots, share, span
 
 
 def noise_sections(material: Material) -> list[str]:
-    """Nothing where nothing was measured; without the last batch in a table from elsewhere."""
+    """Nothing where nothing was measured; without the last batch in a table from elsewhere, and without arms of fewer
+    than two runs."""
     noise, unit = material.analysis.noise, material.snapshot["unit"]
     if noise is None:
         return []
     head = "arm | n | SD over seeds | 95 % interval | SD of the last batch | 95 % interval | drawing one batch alone"
     rows = []
-    for a in noise.arms:
+    for a in (arm for arm in noise.arms if arm.n > 1):
         error, batch_error = error_of_sd(a.sd, a.n), error_of_sd(a.batch_sd, a.n)
         held_out = [number(a.sd, error), span(a.sd_interval95, error)]
         batch = [number(a.batch_sd, batch_error), span(a.batch_sd_interval95, batch_error)]
         rows.append([a.arm, str(a.n), *held_out, *batch, number(a.expected_batch_sd, a.expected_batch_sd / 10)])
     known = 4 if material.judged else len(head.split(" | "))
-    parts = ["## Noise", f"In {unit}." if unit else "", table(head.split(" | ")[:known], [row[:known] for row in rows])]
+    parts = [table(head.split(" | ")[:known], [row[:known] for row in rows])] if rows else []
     parts.append(bullets([*_measurement(noise), *_detectable(noise, unit), *_false_alarms(noise)]))
+    if not any(parts):
+        return []
+    parts = ["## Noise", f"In {unit}." if unit else "", *parts]
     if noise.shares:
         parts += [
             "Variance by source, as a share of that of all runs of one recipe:",

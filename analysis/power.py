@@ -79,14 +79,29 @@ def seeds_needed(sd: float, n: int, margin: float, alpha: float = 0.05, power: f
     `low` believes the observed `sd` of `n` >= 2 pairs, `high` its upper 80 % bound. For m arms give alpha / m. Never
     below n + 1: seeds that are there already did not decide. SEEDS_CAP means that or more.
     """
-    assert n >= 2, f"no SD to plan from with n = {n}"
-    assert min(sd, margin) > 0, f"no plan from sd = {sd}, margin = {margin}"
+    assert margin > 0, f"no plan from margin = {margin}"
 
-    def total(sigma: float) -> int:
+    def enough(sigma: float) -> int:
         both = seeds_for_difference(margin, sigma, alpha, power), seeds_for_equivalence(margin, sigma, alpha, power)
-        return min(max(*both, n + 1, 3), SEEDS_CAP)
+        return max(both)
 
-    return total(sd), total(sd_upper_bound(sd, n))
+    return _totals(enough, sd, n)
+
+
+def seeds_as_measured(sd: float, n: int, difference: float, alpha: float = 0.05, power: float = 0.8) -> tuple[int, int]:
+    """Total seeds per arm, (low, high), that detect a true `difference` of the size that `n` pairs measured; otherwise
+    as `seeds_needed`. A measured difference that was picked for its size is too large, and so is this plan too short.
+    """
+    assert difference != 0, "no number of seeds detects no difference"
+    return _totals(lambda sigma: seeds_for_difference(difference, sigma, alpha, power), sd, n)
+
+
+def _totals(enough: Callable[[float], int], sd: float, n: int) -> tuple[int, int]:
+    """What is `enough` by the observed `sd` of `n` pairs and by its upper bound, within what can be."""
+    assert n >= 2, f"no SD to plan from with n = {n}"
+    assert sd > 0, f"no plan from sd = {sd}"
+    low, high = (min(max(enough(sigma), n + 1, 3), SEEDS_CAP) for sigma in (sd, sd_upper_bound(sd, n)))
+    return low, high
 
 
 def _fewest(enough: Callable[[int], bool], root: float) -> int:

@@ -1,7 +1,8 @@
 """Runs held against figures that others have published: each agrees, differs, or cannot be told.
 
 A published figure is taken for one draw: one run, read off one batch of text, that moves by chance with an SD that is
-declared with its source. If runs of ours are draws of the same, the figure lies about the mean of n of them with an SD
+declared with its source. That SD is of one recipe; where drawing a batch gives an arm a larger one by itself, its
+figure has that (`scale`). If runs of ours are draws of the same, the figure lies about the mean of n of them with an SD
 of sd sqrt(1 + 1 / n), and so it never gets more certain than sd, however many runs we add. The rule is fixed before
 any run:
 
@@ -9,7 +10,7 @@ any run:
   itself),
 - *differs*: the figure is shown to be no such draw (two-sided t test, Holm's method over all figures and gaps, so that
   one of them or more is called different by chance in 5 % of studies at most),
-- *cannot be told*: neither.
+- *cannot be told*: neither. Where both are shown, of a small difference that is known well, it *agrees*.
 """
 
 from collections.abc import Sequence
@@ -32,7 +33,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Spread:
-    """The SD of one figure over chance, with its degrees of freedom."""
+    """The SD over chance of a figure whose scale is 1, with its degrees of freedom."""
 
     sd: float
     df: float
@@ -57,13 +58,21 @@ class Held:
     outcome: Outcome
 
 
-def pooled(sd: float, runs: int, samples: Sequence[ArrayLike]) -> Spread:
-    """The declared `sd` of `runs` runs together with what the study's own `samples` [arm][seed] say.
+def scale(batch_sd: float, sd: float) -> float:
+    """An arm's SD in declared `sd`: at least 1, and no less than `batch_sd`, which drawing one batch of its windows
+    gives by itself, with no difference between models. 1 where that is not known (NaN)."""
+    return max(1.0, batch_sd / sd)  # in this order, for a NaN
+
+
+def pooled(sd: float, runs: int, samples: Sequence[ArrayLike], scales: Sequence[float]) -> Spread:
+    """The declared `sd` of `runs` runs together with what the study's own `samples` [arm][seed] say, each over the
+    arm's entry in `scales`: arms differ in their SD. All must be read off single batches, as what was declared is.
 
     Arms of one seed may have been read off the same batch, so all of them together are worth one arm's degrees of
     freedom, seeds less one.
     """
-    own = [np.asarray(sample, dtype=float) for sample in samples if len(np.asarray(sample)) > 1]
+    own = [np.asarray(sample, dtype=float) / by for sample, by in zip(samples, scales, strict=True)]
+    own = [sample for sample in own if len(sample) > 1]
     declared, more = runs - 1.0, max((len(sample) - 1.0 for sample in own), default=0.0)
     variance = float(np.mean([sd_of(sample) ** 2 for sample in own])) if own else 0.0
     return Spread(((declared * sd**2 + more * variance) / (declared + more)) ** 0.5, declared + more)

@@ -1,10 +1,10 @@
 """Published figures beside ours in Markdown."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from analysis.markdown import bullets, table
 from analysis.material import Material
-from analysis.publication import LAST_BATCH, Row
+from analysis.publication import LAST_BATCH, Row, common_reasons
 from analysis.wording import mean_and_half, number, p_value
 
 _COLUMNS = "measure | published | ours ± 95 % for one run | difference | p adjusted | found | n | held-out | why"
@@ -17,10 +17,32 @@ def published_sections(material: Material) -> list[str]:
     if found is None:
         return []
     parts = ["## Published figures", f"From {found.source}.", bullets(found.sentences), found.rule]
-    parts.append(table(HEAD, _rows(found.figures)))
+    parts += _table(found.figures)
     if found.gaps:
-        parts += ["Gaps between two arms, by the same measure:", table(HEAD, _rows(found.gaps))]
+        parts += ["Gaps between two arms, by the same measure:", *_table(found.gaps)]
     return parts
+
+
+def _table(rows: Sequence[Row]) -> Iterator[str]:
+    cells = _rows(rows)
+    known = len(HEAD) if any(row[-1] for row in cells) else len(HEAD) - 1  # the last column may be all empty
+    yield table(HEAD[:known], [row[:known] for row in cells])
+    yield bullets(reasons(rows))
+
+
+def reasons(rows: Sequence[Row]) -> list[str]:
+    """What several of `rows` would say of why, once, to stand below their table."""
+    return [f"{outcome.capitalize()}: {why}" for why, outcome in common_reasons(rows).items()]
+
+
+def own_words(row: Row, rows: Sequence[Row]) -> str:
+    """What there is to say of `row` beside what it has in common with others of `rows`."""
+    return " ".join(filter(None, (row.note, "" if row.why in common_reasons(rows) else row.why)))
+
+
+def printed(value: float) -> str:
+    """A published number with the digits that were published; of a difference of two, those that they give."""
+    return f"{value:.6g}".replace("-", "−")
 
 
 def _rows(rows: Sequence[Row]) -> list[list[str]]:
@@ -28,14 +50,14 @@ def _rows(rows: Sequence[Row]) -> list[list[str]]:
         [
             f"{row.arm} − {row.against}" if row.against else row.arm,
             measured(row.measure),
-            number(row.held.figure),
+            printed(row.held.figure),
             number(row.held.ours) + (f" ± {number(row.held.half95, 0.05)}" if row.held.n else ""),
             number(row.held.difference, 0.005, signed=True),
             p_value(row.held.p_adjusted),
             str(row.held.outcome),
             str(row.held.n),
             mean_and_half(row.held_out, row.held_out95, row.held_out_error),
-            " ".join(filter(None, (row.note, row.why))),
+            own_words(row, rows),
         ]
         for row in rows
     ]

@@ -26,7 +26,7 @@ COMPLETED, DIVERGED = "completed", "diverged"
 RUNS = pa.schema(
     [
         ("run_id", pa.string()),
-        ("study", pa.string()),
+        ("study", pa.string()),  # that trained it, which another one may have taken over
         ("arm", pa.string()),
         ("seed", pa.int64()),
         ("status", pa.string()),  # COMPLETED or DIVERGED

@@ -18,14 +18,14 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from analysis import anatomy, figures, lines, wording
-from analysis.compare import plain, verdict_json
+from analysis.compare import plain, too_few, verdict_json
 from analysis.diagnosis_text import CHECKS, NUMBERS, cells, diagnosed, numbers_of
 from analysis.drawing import svg
-from analysis.finding import markdown
+from analysis.finding import looked_at, markdown
 from analysis.folder import replace_file
 from analysis.material import MOST_SHOWN, REHEARSAL, Material, loss_or_status, sample_size
 from analysis.methods import INFLATED, methods
-from analysis.published_text import measured
+from analysis.published_text import measured, own_words, printed, reasons
 from analysis.records import DIVERGED, FINDING, REPORT, TABLE, VERDICT
 from analysis.scored_text import HELD_OUT, SAME_MODELS, scored_json
 from analysis.verdict import Verdict
@@ -118,7 +118,8 @@ def _names(material: Material) -> dict[str, Any]:
         "inflated": INFLATED,
         "raw": TABLE,
         "compared": bool(material.analysis.comparisons) or not material.scored.contrasts,
-        "looked": any(comparison.looks for comparison in material.analysis.comparisons),
+        "looked": looked_at(material)[:MOST_SHOWN],
+        "too_few": too_few,
         "listed_runs": material.small and not material.judged,
         "drawn": MOST_SHOWN,
         "planned": {arm["name"]: arm for arm in s["arms"]},
@@ -128,6 +129,9 @@ def _names(material: Material) -> dict[str, Any]:
         "same_models": SAME_MODELS,
         **{name: getattr(wording, name) for name in ("mean_and_half", "error_of_mean", "error_of_sd", "listed")},
         "measured": measured,
+        "printed": printed,
+        "own_words": own_words,
+        "reasons": reasons,
         "diagnosis": diagnosed(material),
         "diagnosis_notes": (CHECKS, NUMBERS),
         "cells": cells,
@@ -155,13 +159,12 @@ def _figures(material: Material) -> Iterator[tuple[str, Figure, str]]:
         figures.forest(compared, s["margin"], difference),
         "Difference of each arm to the baseline with intervals and margin; numbers in the table below.",
     )
-    for i, comparison in enumerate(compared):
-        if comparison.looks:
-            yield (
-                f"looks-{i}",
-                figures.forest_of_looks(comparison, s["margin"], difference),
-                f"Difference of {comparison.arm} at each look with repeated intervals; numbers in the table below.",
-            )
+    for i, (name, comparison) in enumerate(looked_at(material)[:MOST_SHOWN]):
+        yield (
+            f"looks-{i}",
+            figures.forest_of_looks(comparison, s["margin"], difference),
+            f"Difference of {name} at each look with repeated intervals; numbers in the table below.",
+        )
     if material.scored.contrasts:
         yield (
             "contrasts",

@@ -72,9 +72,15 @@ def _read(
         if run["stage"] == JUDGE:
             planned.setdefault(run["arm"], set()).add(run["seed"])
     changed = {
-        "arms": [{**arms[cell["arm"]], "name": label} for label, cell in cells.items()],
+        "arms": [
+            {
+                **arms[cell["arm"]],
+                "name": label,
+                "points": {arm: arms[arm]["selected"] for arm in _arms(cell)},
+            }
+            for label, cell in cells.items()
+        ],
         "pairs": [],
-        "tuning": None,
         "runs": [
             {"run_id": "", "arm": label, "seed": seed, "stage": JUDGE, "point": None}
             for label, cell in cells.items()

@@ -82,7 +82,11 @@ class Look:
 
 @dataclass(frozen=True)
 class Path:
-    """The looks taken, and p-values that are valid at whatever look one stops; NaN where no look could test."""
+    """The looks taken, and the p-values of the last one that could test; NaN where none could.
+
+    They are valid at whatever look one stops, and say what that look's intervals say. An earlier look that rejected
+    does not count where later seeds took it back: a verdict from it would contradict the interval, or even the sign.
+    """
 
     looks: tuple[Look, ...]
     p_difference: float
@@ -106,11 +110,13 @@ def spend(differences_by_look: Sequence[ArrayLike], looks: Sequence[int], most: 
         at95 = replace(t_interval(test, reached5), confidence=1 - ALPHA)
         at90 = replace(t_interval(test, reached10), confidence=1 - 2 * ALPHA)
         made.append(Look(seeds, test.n, test.mean, at95, at90, test.p_value, max(p), at5))
-    tested = any(share and isfinite(test.p_value) for share, test in zip(plan.shares, tests, strict=True))
+    tested = [i for i, test in enumerate(tests) if plan.shares[i] and isfinite(test.p_value)]
     if not tested:
         return Path(tuple(made), NAN, NAN)
-    halves = [_half(plan.repeated_p([2 * p for p in side])) for side in zip(*sides, strict=True)]
-    return Path(tuple(made), plan.repeated_p([test.p_value for test in tests]), NAN if isnan(margin) else max(halves))
+    before = [1.0] * tested[-1]
+    halves = [_half(plan.repeated_p([*before, 2 * p])) for p in sides[tested[-1]]]
+    p_difference = plan.repeated_p([*before, tests[tested[-1]].p_value])
+    return Path(tuple(made), p_difference, NAN if isnan(margin) else max(halves))
 
 
 def open_ended(differences_by_look: Sequence[ArrayLike], looks: Sequence[int], margin: float) -> Path:
@@ -118,16 +124,16 @@ def open_ended(differences_by_look: Sequence[ArrayLike], looks: Sequence[int], m
 
     Equivalence is one-sided at both ends of the `margin`, each at half of 1 / e; NaN where `margin` is.
     """
-    made, sides = [], []
+    made, p_difference, p_equivalence = [], NAN, NAN
     for seeds, x in zip(looks, differences_by_look, strict=True):
         test = _test(x, margin)
         tested = not isnan(test.df)
         p, side = (_inverse_e(x, 0.0), _outside_e(x, test.mean, margin)) if tested else (NAN, (NAN, NAN))
         at95, at90 = (confidence_sequence(x if tested else (), 1 - alpha) for alpha in (ALPHA, 2 * ALPHA))
-        sides.append(side)
         made.append(Look(seeds, test.n, test.mean, at95, at90, p, max(side), ALPHA))
-    smallest = [_smallest(side) for side in zip(*sides, strict=True)]
-    return Path(tuple(made), _smallest([look.p_difference for look in made]), max(smallest, default=NAN))
+        if tested:
+            p_difference, p_equivalence = p, max(side)
+    return Path(tuple(made), p_difference, p_equivalence)
 
 
 def _test(x: ArrayLike, margin: float) -> Difference:
@@ -162,7 +168,3 @@ def _outside_e(x: ArrayLike, mean: float, margin: float) -> tuple[float, float]:
 def _half(level: float) -> float:
     """The one-sided p of a two-sided one, whose cap at 1 says nothing of half of it."""
     return level / 2 if level < 1 else 1.0
-
-
-def _smallest(p_values: Sequence[float]) -> float:
-    return min((p for p in p_values if not isnan(p)), default=NAN)

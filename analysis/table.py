@@ -10,10 +10,11 @@ from typing import Any, ClassVar, Self
 
 import pandas as pd
 
-from analysis.design import JUDGE, UNTIL_DECIDED, reference
+from analysis.design import FIXED, JUDGE, UNTIL_DECIDED, reference
 from analysis.guards import Losses, Run, refuse_unfair
 from analysis.noise import fixed_streams
 from analysis.records import COMPLETED, DIVERGED
+from analysis.wording import count
 
 _COLUMNS = ("diverged_at", "corpus_sha256", "recipe_version", "tokens", "last_batch_loss", "val_window_sd")
 
@@ -97,6 +98,17 @@ class Table:
         seeds, planned = list(self.snapshot["seeds"]), self._planned[arm] & self._planned[other]
         recorded = self._recorded(arm) & self._recorded(other)
         return [look for look in self.snapshot["design"]["looks"] if planned & recorded >= set(seeds[:look])]
+
+    def so_far(self, arm: str) -> str:
+        """What a sentence on `arm` begins with while a study's fixed number of seeds is not all recorded: its verdict
+        is not the planned one. Empty otherwise."""
+        if self.snapshot["judged"] is not None or self.snapshot["design"]["kind"] != FIXED:
+            return ""
+        seeds = set(self.snapshot["seeds"])
+        done = seeds & self._recorded(arm)
+        if self.target is None:
+            done &= self._recorded(self.against(arm))
+        return "" if done == seeds else f"So far, {len(done)} of {count(len(seeds), 'planned seed')}: "
 
     def diverged(self, arm: str) -> int:
         return len(self._diverged[arm])

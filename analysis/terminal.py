@@ -7,7 +7,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from analysis.compare import Analysis
+from analysis.compare import Analysis, too_few
 from analysis.material import MOST_SHOWN, REHEARSAL
 from analysis.scorings import Scored
 from analysis.verdict import ALPHA
@@ -18,7 +18,8 @@ def terminal_table(analysis: Analysis, snapshot: Mapping[str, Any]) -> Table:
     """One row per arm, the baseline first as planned, with the sentences as the caption.
 
     Columns: arm, n, loss (mean ± half its 95 % interval), difference to the baseline or target, its 95 % interval,
-    verdict, seeds needed (total per arm, where undecided). Losses and differences in the study's unit.
+    verdict, seeds needed (in all per arm, where undecided, whatever the truth). Losses and differences in the study's
+    unit.
     """
     table = _table(_title(snapshot), _lines(analysis, snapshot))
     table.add_column("arm", overflow="fold")
@@ -47,7 +48,8 @@ def terminal_table(analysis: Analysis, snapshot: Mapping[str, Any]) -> Table:
 def contrasts_table(scored: Scored, snapshot: Mapping[str, Any]) -> Table:
     """One row per contrast of models that were scored under several conditions, with the sentences as the caption."""
     title = f"{snapshot['study']}: trained models scored otherwise, margin {snapshot['margin']:g}"
-    table = _table(title, [contrast.sentence for contrast in scored.contrasts.values()])
+    none = too_few([*scored.contrasts.values()], "contrast")
+    table = _table(title, [none] if none else [contrast.sentence for contrast in scored.contrasts.values()])
     table.add_column("contrast", overflow="fold")
     for column in ("n", "diff.", "95 % interval"):
         table.add_column(column, justify="right", no_wrap=True)
@@ -83,9 +85,12 @@ def _title(snapshot: Mapping[str, Any]) -> str:
 
 def _lines(analysis: Analysis, snapshot: Mapping[str, Any]) -> list[str]:
     lines = [REHEARSAL] if snapshot["rehearsal"] else []
-    lines += [comparison.sentence for comparison in analysis.comparisons[:MOST_SHOWN]]
-    if (more := len(analysis.comparisons) - MOST_SHOWN) > 0:
-        lines.append(f"The other {more:,} comparisons are in the table.")
+    if none := too_few(analysis.comparisons):
+        lines.append(none)
+    else:
+        lines += [comparison.sentence for comparison in analysis.comparisons[:MOST_SHOWN]]
+        if (more := len(analysis.comparisons) - MOST_SHOWN) > 0:
+            lines.append(f"The other {more:,} comparisons are in the table.")
     if analysis.tuning:
         lines += [one.sentence for one in analysis.tuning.ranges]
     return lines + [alarm.sentence for alarm in analysis.alarms]

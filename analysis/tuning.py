@@ -6,6 +6,7 @@ the lowest of several noisy means is too low by itself. The usable range is aske
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from analysis.verdict import ALPHA, holm, interval_text, number_text
 # by an amount that more judged seeds do not lessen: with 0.5 such claims err in 6, 17 and 36 % with 5, 20 and 200 of
 # them over the responses of benchmarks/rates, with 2 in at most 6 %.
 BEST_ON_GRID = 2.0
+HALF_AN_OCTAVE = 2**0.5  # points further apart than by this factor leave a range between them that nobody tried
 FEWEST_RANGE_SEEDS = 5  # with three, equal ranges are told apart in up to 30 % (docs/benchmarks/calibration.md)
 
 
@@ -118,7 +120,7 @@ def summarise_tuning(
     points = tuple(float(point) for point in tuning["points"])
     arms = tuple(_arm(name, grid, points) for name, grid in grids.items())
     references = {arm: reference(snapshot, arm) for arm in judged95}
-    ranges = _ranges(grids, references, judged95, setting(tuning["key"]))
+    ranges = _ranges(grids, references, judged95, _range_words(setting(tuning["key"]), points))
     return Tuning(tuning["key"], points, len(tuning["seeds"]), arms, ranges)
 
 
@@ -153,17 +155,18 @@ def _ranges(
     grids: Mapping[str, NDArray[np.float64]],
     references: Mapping[str, str],
     judged95: Mapping[str, Interval],
-    what: str,
+    words: tuple[str, str, str],
 ) -> tuple[RangeComparison, ...]:
     found = {arm: _range(grids[arm], grids[references[arm]]) for arm in judged95}
     adjusted = holm([one.p_value for one in found.values()]).tolist()
     result = []
     for (arm, one), p in zip(found.items(), adjusted, strict=True):
         baseline = references[arm]
-        spread = BEST_ON_GRID * max(_spread(grids[arm]), _spread(grids[baseline])) / len(grids[arm]) ** 0.5
+        larger = float(np.fmax(_spread(grids[arm]), _spread(grids[baseline])))  # of the known ones
+        spread = BEST_ON_GRID * larger / len(grids[arm]) ** 0.5
         own = judged95[arm]
         widened = replace(own, low=own.low - spread, high=own.high + spread)
-        result.append(RangeComparison(arm, baseline, one, p, widened, _sentence(arm, baseline, one, p, what)))
+        result.append(RangeComparison(arm, baseline, one, p, widened, _sentence(arm, baseline, one, p, words)))
     return tuple(result)
 
 
@@ -180,16 +183,26 @@ def _spread(grid: NDArray[np.float64]) -> float:
     return float(np.mean(known) ** 0.5) if known else NAN
 
 
-def _sentence(arm: str, baseline: str, one: UsableRange, p: float, what: str) -> str:
+def _range_words(what: str, points: Sequence[float]) -> tuple[str, str, str]:
+    """What an arm with less excess over the grid is said to be, with more, and the question: a range is claimed only on
+    a grid that is fine enough for one."""
+    if all(high <= HALF_AN_OCTAVE * low * (1 + 1e-9) for low, high in pairwise(points)):
+        ranges = [f"is usable over a {kind} range of {what} than" for kind in ("wider", "narrower")]
+        return ranges[0], ranges[1], f"is usable over the wider range of {what}"
+    there = f"over these {len(points)} points of {what}"
+    return f"loses less {there} than", f"loses more {there} than", f"loses less {there}"
+
+
+def _sentence(arm: str, baseline: str, one: UsableRange, p: float, words: tuple[str, str, str]) -> str:
+    less, more, question = words
     if one.n < FEWEST_RANGE_SEEDS or not np.isfinite(one.p_value):
         there = f"{one.n} tuning seeds are there, and a claim takes {FEWEST_RANGE_SEEDS} whose losses vary"
-        return f"Which of {arm} and {baseline} is usable over the wider range of {what} is not known: {there}."
+        return f"Which of {arm} and {baseline} {question} is not known: {there}."
     size = number_text(one.difference, one.standard_error, "+")
     evidence = (
         f"mean excess loss over the grid {size} against {baseline} "
         f"({interval_text(one.interval95, one.standard_error)}, {one.n} tuning seeds)"
     )
     if p < ALPHA:
-        wider = "wider" if one.difference < 0 else "narrower"
-        return f"{arm} is usable over a {wider} range of {what} than {baseline}: {evidence}."
-    return f"Whether {arm} or {baseline} is usable over the wider range of {what} is undecided: {evidence}."
+        return f"{arm} {less if one.difference < 0 else more} {baseline}: {evidence}."
+    return f"Whether {arm} or {baseline} {question} is undecided: {evidence}."

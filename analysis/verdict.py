@@ -98,8 +98,8 @@ def decimals(standard_error: float) -> int:
 
 
 def seeds_text(seeds: tuple[int, int]) -> str:
-    """A range of seeds in words: "20", "14 to 22", "4205 to more than 10,000"."""
-    low, high = (f"{n}" if n < SEEDS_CAP else f"more than {SEEDS_CAP:,}" for n in seeds)
+    """A range of seeds in words: "20", "14 to 22", "4,205 to more than 10,000"."""
+    low, high = (f"{n:,}" if n < SEEDS_CAP else f"more than {SEEDS_CAP:,}" for n in seeds)
     return low if low == high else f"{low} to {high}"
 
 
@@ -114,16 +114,19 @@ def sentence(
     seeds: tuple[int, int] | None = None,
     because: str = "",
     alpha: float = ALPHA,
+    seeds_as_measured: tuple[int, int] | None = None,
 ) -> str:
     """One verdict in plain English; numbers are rounded by the standard error and carry `unit`.
 
     `names` are the arm's and the baseline's, `sample` says of what, such as "10 paired seeds". `because` replaces the
-    usual reason for an undecided verdict. p-values are the arm's alone.
+    usual reason for an undecided verdict. p-values are the arm's alone. `seeds` decide whatever the truth,
+    `seeds_as_measured` where it is what was measured.
     """
     arm, baseline = names
     error = difference.standard_error
     if verdict is Verdict.UNDECIDED:
-        why = because or _undecided(difference, unit, margin, sample, p_equivalence, seeds, alpha)
+        plan = _plan(seeds, seeds_as_measured)
+        why = because or _undecided(difference, unit, margin, sample, p_equivalence, plan, alpha)
         return f"{arm} against {baseline} is undecided: {why}"
     if verdict is Verdict.EQUIVALENT:
         small = ""
@@ -151,7 +154,7 @@ def _undecided(
     margin: float | None,
     sample: str,
     p_equivalence: float,
-    seeds: tuple[int, int] | None,
+    plan: str,
     alpha: float,
 ) -> str:
     if difference.n < FEWEST_SEEDS:
@@ -163,11 +166,21 @@ def _undecided(
     corrected = ""
     if difference.p_value < alpha or p_equivalence < alpha:
         corrected = " Taken alone this would decide; corrected for the study's other comparisons it does not."
-    plan = f" About {seeds_text(seeds)} seeds per arm would decide with 80 % power." if seeds else ""
     allowed = "" if margin is None else f", the margin ±{margin:g}"
     return (
         f"the difference is {_of(number_text(difference.mean, error, '+'), unit)} "
         f"({interval_text(difference.interval95, error)}, {sample}){allowed}.{corrected}{plan}"
+    )
+
+
+def _plan(seeds: tuple[int, int] | None, as_measured: tuple[int, int] | None) -> str:
+    """How many seeds would decide, begun with a space; empty without a plan."""
+    if not seeds:
+        return ""
+    shorter = f"; if it is as large as measured, {seeds_text(as_measured)}" if as_measured else ""
+    return (
+        f" About {seeds_text(seeds)} seeds per arm in all would decide with 80 % power even if the true difference is "
+        f"only the margin, or none{shorter}."
     )
 
 

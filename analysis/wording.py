@@ -99,7 +99,7 @@ def numbers(values: Sequence[int]) -> str:
 
 
 def seeds_needed(needed: tuple[int, int] | None) -> str:
-    """Total seeds per arm, low to high; nothing where none are needed."""
+    """Total seeds per arm that decide whatever the truth, low to high; nothing where none are needed."""
     return NOTHING if needed is None else seeds_text(needed)
 
 

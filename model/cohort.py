@@ -78,18 +78,19 @@ class Cohort:
         self.optimizer = optimizer.build([group for row in rows for group in self._groups(*row)], self.device)
         wide = torch.float32 if self.device == "cuda" else torch.float64  # what the fused kernels read a rate as
         self.rates_MG = torch.zeros(len(self.members), GROUPS, dtype=wide, device=self.device)
-        self._follow_rates()
-        self.make = Recorded() if self.device == "cuda" else called
+        self._begin()
 
     def _groups(self, member: Member, weights_P: Tensor, gradients_P: Tensor) -> list[dict[str, Any]]:
         matrices, others = weights_P[: self.decayed], weights_P[self.decayed :]
         matrices.grad, others.grad = gradients_P[: self.decayed], gradients_P[self.decayed :]
         return member.recipe.optimizer.groups([matrices], [others])
 
-    def _follow_rates(self) -> None:
-        """Let every group read its learning rate from its place in `rates_MG`, where a recorded update finds it."""
+    def _begin(self) -> None:
+        """Make ready for updates with the optimizer's present tensors. Every group reads its learning rate from its
+        place in `rates_MG`, where a recorded update finds it."""
         for group, rate in zip(self.optimizer.param_groups, self.rates_MG.flatten(), strict=True):
             group["lr"] = rate
+        self.make = Recorded() if self.device == "cuda" else called
 
     def update(self, step: int) -> tuple[list[float], list[float]]:
         """One update of every member: its loss on its own batch before the update, and its gradient's L2 norm before
@@ -171,7 +172,7 @@ class Cohort:
         """Take up a `state` of these very members."""
         self.weights_MP.copy_(state["weights"])
         self.optimizer.load_state_dict(state["optimizer"])
-        self._follow_rates()
+        self._begin()
 
     def _forward(self, program: "_Program", inputs_MBT: Tensor, targets_MBT: Tensor) -> Tensor:
         """-> losses_MBT in float32 or wider, zero where a target is IGNORED."""

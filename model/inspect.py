@@ -21,6 +21,7 @@ from model.diagnostics.joints import touch
 from model.diagnostics.live import as_trained
 from model.diagnostics.measure import measure
 from model.diagnostics.neurons import Neuron, strongest_neurons
+from model.diagnostics.output import show, writable, write
 from model.diagnostics.slots import idle
 from model.diagnostics.tables import pages
 from model.kept import KeptError, KeptModel, read
@@ -36,7 +37,7 @@ class Inspection:
     initial: Anatomy  # before the first update, on the same text
     trained: Anatomy
     checks: list[Check]
-    faults: list[Check]  # the nine silent failures, by name
+    faults: list[Check]  # the nine silent failures, by name; empty where numbers are not finite
     ablation_L2: Floats
     neurons: list[Neuron]
 
@@ -61,12 +62,13 @@ def inspect(model: KeptModel) -> Inspection:
     batch, recipe = model.kept.probe, model.recipe
     with as_trained(recipe, "cpu"):
         initial, trained = measure(model.build_initial(), batch), measure(model.build(), batch)
+        joints = touch(model.build(), batch)
         return Inspection(
             model=model,
             initial=initial,
             trained=trained,
-            checks=checks(trained),
-            faults=faults(initial, trained, touch(model.build(), batch), idle(model.build(), [batch])),
+            checks=checks(trained, joints),
+            faults=faults(initial, trained, joints, idle(model.build(), [batch])),
             ablation_L2=ablation(model.build(), batch),
             neurons=strongest_neurons(model.build(), batch, model.characters),
         )
@@ -94,20 +96,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line; returns the exit code: 0 whatever the checks say, 2 for a mistake, said on stderr."""
     options = _parser().parse_args(arguments)
     try:
+        target = writable(options.json) if options.json else None
         draw = drawer("inspection") if options.figures else None
         found = inspect(read(find(options.run_id, options.results)))
-        if options.json:
-            options.json.write_text(json.dumps(found.plain(), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+        if target:
+            write(target, json.dumps(found.plain(), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
         named = (("Checks", found.checks), ("Silent failures, by what gives them away", found.faults))
-        shown = pages(found.model, found.initial, found.trained, found.ablation_L2, found.neurons, named)
-        print(*shown, sep="\n")
+        looked = [(title, checked) for title, checked in named if checked]
+        show(pages(found.model, found.initial, found.trained, found.ablation_L2, found.neurons, looked))
         if draw:
-            print(f"Figures: {', '.join(map(str, draw(found.plain(), options.figures)))}")
+            show([f"Figures: {', '.join(map(str, draw(found.plain(), options.figures)))}"])
     except ValueError as error:
         print(error, file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"{error.filename} cannot be written ({error.strerror}).", file=sys.stderr)
         return 2
     return 0
 

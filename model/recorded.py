@@ -4,7 +4,8 @@ A kernel of a model this small takes less time than Python takes to ask for it. 
 update with the addresses that they read and write, and starts them together.
 """
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -26,28 +27,50 @@ class Recorded:
     def __init__(self) -> None:
         self.calls = 0
         self.graph = torch.cuda.CUDAGraph()
-        self.stream = torch.cuda.Stream()  # the default one cannot be recorded, and what is made ready is a stream's
         self.inputs: list[Tensor] = []
         self.outputs: Outputs = ()
 
     def __call__(self, function: Callable[..., Outputs], *inputs: Tensor) -> Outputs:
         self.calls += 1
         if self.calls <= BEFORE:
-            self.stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(self.stream):
-                outputs = function(*inputs)
-            torch.cuda.current_stream().wait_stream(self.stream)
-            return outputs
+            return _aside(function, inputs)
         if self.calls == BEFORE + 1:
             self.inputs = [tensor.clone() for tensor in inputs]
-            with torch.cuda.graph(self.graph, stream=self.stream):  # records, and runs nothing
-                self.outputs = function(*self.inputs)
+            self._record(function)
         for fixed, given in zip(self.inputs, inputs, strict=True):
             fixed.copy_(given)
         self.graph.replay()
         return self.outputs
 
+    def _record(self, function: Callable[..., Outputs]) -> None:
+        """Raises torch.OutOfMemoryError also where memory fails that is CUDA's own, which PyTorch calls otherwise."""
+        before = torch.cuda.current_stream()
+        try:
+            with torch.cuda.graph(self.graph, stream=_side()):  # nothing is run
+                self.outputs = function(*self.inputs)
+        except torch.AcceleratorError as error:
+            torch.cuda.set_stream(before)  # which the context has left as it was while it recorded
+            if "out of memory" not in str(error):
+                raise
+            raise torch.OutOfMemoryError(str(error)) from error
+
 
 def called(function: Callable[..., Outputs], *inputs: Tensor) -> Outputs:
     """`Recorded` for where nothing is recorded."""
     return function(*inputs)
+
+
+def _aside(function: Callable[..., Outputs], inputs: Sequence[Tensor]) -> Outputs:
+    """As it is, on the stream on which it will be recorded: what libraries make ready belongs to a stream."""
+    side, before = _side(), torch.cuda.current_stream()
+    side.wait_stream(before)
+    with torch.cuda.stream(side):
+        outputs = function(*inputs)
+    before.wait_stream(side)
+    return outputs
+
+
+@functools.cache
+def _side() -> torch.cuda.Stream:
+    """The stream of this process on which updates are recorded; the default one cannot be."""
+    return torch.cuda.Stream()

@@ -48,8 +48,9 @@ def train(
     """Train every member to its end or its divergence; results in the order of `members`. `report` hears of it.
 
     All members are of one program. A cohort for which the device has not enough memory is halved, and the halves are
-    trained one after the other. With a `checkpoint` the state is kept there from time to time, and training goes on
-    from it when it is of these members and this text. With `keep_models` a result brings the trained model along.
+    trained one after the other, with one state between them: a crash costs both. With a `checkpoint` the state is kept
+    there from time to time, and training goes on from it when it is of these members and this text. With `keep_models`
+    a result brings the trained model along.
     """
     slices = training(members, corpus, device, checkpoint, keep_models=keep_models)
     try:

@@ -9,6 +9,7 @@ from sweeps.baseline import BASELINE, MARGIN, MARGIN_REASON, NOT_TUNED, with_mod
 from sweeps.engine.cli import main
 from sweeps.engine.study import Arm, Study
 
+DEPTHS = (12, 6, 24)
 PLACEMENTS = {"pre": PreNorm(), "post": PostNorm()}
 
 
@@ -22,16 +23,17 @@ def study() -> Study:
                 with_model(BASELINE, layers=layers, placement=placement),
                 f"{layers} layers, {name}-norm",
             )
-            for layers in (12, 6, 24)
+            for layers in DEPTHS
             for name, placement in PLACEMENTS.items()
         ),
         baseline="pre-12",
         varies=("model.layers", "model.placement"),
+        pairs=tuple((f"post-{layers}", f"pre-{layers}") for layers in DEPTHS),
         margin=MARGIN,
         margin_reason=MARGIN_REASON,
         not_controlled=(
             NOT_TUNED + " Whether post-norm only needs another one is the question of norm_placement_lr.",
-            "Deeper models have more parameters; the updates and the text are the same.",
+            "Deeper models have more parameters; a depth is compared with itself alone.",
         ),
     )
 

@@ -9,6 +9,7 @@ from sweeps.baseline import BASELINE, MARGIN, MARGIN_REASON, NOT_TUNED, with_mod
 from sweeps.engine.cli import main
 from sweeps.engine.study import Arm, Study
 
+DEPTHS = (4, 2, 12)
 STREAMS = {"with": PreNorm(), "without": NoResidual()}
 
 
@@ -23,11 +24,12 @@ def study() -> Study:
                 with_model(recipe, layers=layers, placement=stream),
                 f"{layers} layers, {name} residual sums",
             )
-            for layers in (4, 2, 12)
+            for layers in DEPTHS
             for name, stream in STREAMS.items()
         ),
         baseline="with-4",
         varies=("model.layers", "model.placement"),
+        pairs=tuple((f"without-{layers}", f"with-{layers}") for layers in DEPTHS),
         margin=MARGIN,
         margin_reason=MARGIN_REASON,
         not_controlled=(

@@ -13,6 +13,7 @@ from sweeps.engine.cli import main
 from sweeps.engine.study import Arm, Study
 
 PLACEMENTS = {"pre": PreNorm(), "post": PostNorm()}
+USUAL, OTHERS = 100, (0, 400)
 
 
 def study() -> Study:
@@ -26,10 +27,11 @@ def study() -> Study:
         arms=tuple(
             Arm(f"{name}-{updates}", recipe(name, updates), f"{name}-norm, warmup over {updates} updates")
             for name in PLACEMENTS
-            for updates in (100, 0, 400)
+            for updates in (USUAL, *OTHERS)
         ),
-        baseline="pre-100",
+        baseline=f"pre-{USUAL}",
         varies=("model.placement", "optimizer.warmup"),
+        pairs=tuple((f"{name}-{updates}", f"{name}-{USUAL}") for name in PLACEMENTS for updates in OTHERS),
         equal=(("parameters", 0.0), ("tokens", 0.0)),
         margin=MARGIN,
         margin_reason=MARGIN_REASON,

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from scipy import stats
 
@@ -58,10 +59,10 @@ def _sizes() -> Iterator[Claim]:
         (body, table, body / parameters(WIDE).total, table / parameters(WIDE).total),
         "products, and their shares of all parameters of such a model",
     )  # fmt: skip
-    large = 128_256 * 512
+    large = 128_256 * 512 / parameters(replace(WIDE, vocabulary=128_256)).total
     yield Claim(
         "2.24", "With 128K symbols the embedding would be this share of it.",
-        ("40 %",), (large / (large + body),), "128,256 symbols, as the model that the chapter takes them from has",
+        ("40 %",), (large,), "128,256 symbols, as the model that the chapter takes them from has",
     )  # fmt: skip
 
 

@@ -11,8 +11,7 @@ class Claim:
     """What a section `says`: `printed` are its numbers as it prints them, `found` the same as they come out.
 
     A number holds when it rounds to the printed one, or lies within the share `within` of it where the printed one is a
-    single draw; a statement is printed as "yes" and found as a bool. `how` says how `found` was computed, and `exact`
-    that any machine finds the same digits.
+    single draw; a statement is printed as "yes" and found as a bool. `how` says how `found` was computed.
     """
 
     section: str
@@ -20,7 +19,6 @@ class Claim:
     printed: tuple[str, ...]
     found: tuple[float | bool, ...]
     how: str
-    exact: bool = True
     within: float = 0.0
 
     def __post_init__(self) -> None:
@@ -44,6 +42,7 @@ def _like(printed: str, value: float | bool) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     percent = printed.endswith(" %")
-    places = len(printed.removesuffix(" %").partition(".")[2])
-    text = f"{100 * value if percent else value:,.{places}f}" + " %" * percent
-    return text if any(digit in text for digit in "123456789") else text.lstrip("-")
+    mantissa, e, exponent = printed.removesuffix(" %").partition("e")
+    places = len(mantissa.partition(".")[2])
+    text = f"{(100 * value if percent else value) / 10.0 ** int(exponent or 0):,.{places}f}"
+    return (text if any(digit in text for digit in "123456789") else text.lstrip("-")) + e + exponent + " %" * percent

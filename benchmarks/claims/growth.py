@@ -97,7 +97,7 @@ def growth() -> Iterator[Claim]:
     post = tuple(measured(layers, ScaledNormal(), PostNorm())[0] for layers in DEPTHS)
     yield Claim(
         "2.6", "Post-norm keeps the stream as wide as it is, at every depth.", ("1.00",) * 4, post,
-        f"means over {SEEDS} seeds", exact=False,
+        f"means over {SEEDS} seeds",
     )  # fmt: skip
 
 
@@ -111,12 +111,12 @@ def _profiles() -> Iterator[Claim]:
     for scaled, initializer in ((True, ScaledNormal()), (False, PlainNormal())):
         weights = "the chapter's own first weights, scaled by 1 / sqrt(2 L)," if scaled else "first weights not scaled"
         by_recursion = [_predicted_growth(layers, scaled) for layers in DEPTHS]
-        further = f", and {_predicted_growth(1000, True):.2f} at 1,000 layers: so printed is another" if scaled else ""
+        other = f", and {_predicted_growth(1000, True):.2f} at 1,000 layers: so the printed values are of other weights"
         yield Claim(
             "2.6", f"With {weights} {where}", PROFILE, _growth(initializer),
             f"pre-norm models, means over {SEEDS} seeds; the recursion of benchmarks/claims/growth.py gives "
-            f"{_listed(by_recursion)}{further}. A value holds within {WITHIN:.0%}, since one draw was "
-            "printed".replace("%", " %"), exact=False, within=WITHIN,
+            f"{_listed(by_recursion)}{other * scaled}. A value holds within {WITHIN:.0%}, since one draw was "
+            "printed".replace("%", " %"), within=WITHIN,
         )  # fmt: skip
 
 
@@ -133,7 +133,7 @@ def _laws() -> Iterator[Claim]:
         f"a recursion that adds them is within {off:.1%} of the models. But the last of 48 layers adds "
         f"{added[-1] / added[0]:.1f} times what the first adds: attention averages away what positions do not have in "
         f"common, and layer by layer they have more. From 6 to 48 layers the width goes with L to the power "
-        f"{slope:.2f}".replace("%", " %"), exact=False,
+        f"{slope:.2f}".replace("%", " %"),
     )  # fmt: skip
     yield Claim(
         "2.19, 2.24", "With the scaling the last layer's variance hardly depends on the depth; yet it only slows the "
@@ -141,7 +141,6 @@ def _laws() -> Iterator[Claim]:
         (max(scaled) < 1.1 * min(scaled), scaled[-1] > 48**0.5),
         f"from 6 to 48 layers the measured growth goes from {min(scaled):.2f} to {max(scaled):.2f}. The printed 7.78 "
         "is that of weights that are not scaled, and the gains that the chapter blames for it are 1 before training",
-        exact=False,
     )  # fmt: skip
 
 

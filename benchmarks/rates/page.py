@@ -11,9 +11,18 @@ from analysis.drawing import FAINT, INK, appearances, canvas, name_rows, svg
 from rates.bars import SEED, Row
 from rates.published import ALSO, BARS, RIVALS, SHOWN, SHOWN_SEEDS, rival_name
 from rates.rivals import METHODS
-from rates.scenarios import MAIN, NORMAL, RHOS, SEEDS, SKEW, STRESS
+from rates.scenarios import MAIN, NORMAL, RHOS, SEEDS, SKEW, SKEW_A, STRESS
 
 Measured = Mapping[str, Sequence[Row]]
+READING = (
+    f"In the table of bars *{SKEW_A.name}* is *one arm skewed*. Arms that are tuned have a response over a grid of "
+    "seven points: *flat*, *bowl* and *sharp* (parabolas), *pointed* (a V), *tilted* (a line), *wall* (flat, then "
+    "rising), *cliff* (falling until 60 %, then all of the runs diverge); *10 x* is ten times as steep, "
+    "*mirrored* turned round. Coverage is that of 95 % intervals, of normal losses with equal SDs and 1:3. An "
+    "extreme that was chosen is measured again, and what was chance in it falls back, so *highest* can come out "
+    "below *lowest*: of pairs of normal losses theory has 95 % in every cell, and what their row shows is chance. "
+    "Welch's intervals are a little too wide, most so at 3 seeds."
+)
 
 
 def table(measured: Measured) -> str:
@@ -49,6 +58,8 @@ def page(measured: Measured) -> str:
         "*stress*: and the lognormal one has three times the SD. Numbers of seeds: "
         f"{', '.join(map(str, SEEDS))}; correlations (rho) of pairs: {', '.join(f'{rho:g}' for rho in RHOS)}, of the "
         "normals that the losses are made of.",
+        "",
+        READING,
         "",
         f"{sum(row.met == 'yes' for row in counted)} of {len(counted)} bars are met, "
         f"{sum(row.met == 'within error' for row in counted)} within error" + (", these are not:" if missed else "."),

@@ -1,7 +1,8 @@
 """What goes on inside a model: measured in one forward and one backward pass over a batch, on any single-member model.
 
 ``measure(model, batch)`` gives an Anatomy, ``summary(anatomy)`` the few numbers of it that become curves while a model
-trains, ``checks(anatomy)`` says what looks wrong and what to look at. Beside the legend of shape letters:
+trains, ``touch(model, batch)`` the Joints, ``checks(anatomy, joints)`` says what to look at. Beside the legend of shape
+letters:
 
 ====  =====================================================================
 L     blocks
@@ -12,6 +13,7 @@ N     norms, in the model's order
 
 from model.diagnostics.anatomy import Anatomy, summary
 from model.diagnostics.checks import Check, checks
+from model.diagnostics.joints import Joints, touch
 from model.diagnostics.measure import measure
 
-__all__ = ["Anatomy", "Check", "checks", "measure", "summary"]
+__all__ = ["Anatomy", "Check", "Joints", "checks", "measure", "summary", "touch"]

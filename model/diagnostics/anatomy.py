@@ -73,6 +73,12 @@ class Anatomy:
         return ratio(float(self.gradient_R[1]), float(self.gradient_R[-1]))
 
     @property
+    def not_finite(self) -> int:
+        """How many of the loss, the stream's scales, its gradient's and the parameters' gradients are not finite."""
+        numbers = [self.loss, *self.activation_R, *self.gradient_R, *self.gradient_norms.values()]
+        return int(np.sum(~np.isfinite(numbers)))
+
+    @property
     def adjacent_kl(self) -> float:
         """Mean over positions; 0 for a model that gives the same distribution everywhere."""
         return float(self.adjacent_kl_T.mean())

@@ -32,6 +32,11 @@ class Joints:
     coarse: tuple[float, ...]  # shares of numbers that bfloat16 holds exactly, at every point where the stream is read
     #                            or written, in order
 
+    @property
+    def post_norm(self) -> NDArray[np.bool_]:
+        """(L,): whether a block's norms stand on the stream and none where its attention reads, as in post-norm."""
+        return (self.path_degree_L < 0.5) & (self.reading_degree_L > 0.5)
+
 
 @torch.no_grad()
 def touch(model: Transformer, batch: Batch) -> Joints:

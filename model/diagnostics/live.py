@@ -15,12 +15,20 @@ PROBE_TOKENS = 256  # held-out tokens, about, that a look takes
 
 
 def spread_out(batches: list[Batch], windows: int) -> Batch:
-    """About `windows` of the windows in `batches` that have a target, evenly through them, the first one included."""
-    inputs_NT = torch.cat([batch.inputs_BT for batch in batches])
-    targets_NT = torch.cat([batch.targets_BT for batch in batches])
-    asked_N = (targets_NT != IGNORED).any(dim=1)
-    stride = max(1, int(asked_N.sum()) // windows)
-    return Batch(inputs_NT[asked_N][::stride][:windows], targets_NT[asked_N][::stride][:windows])
+    """At most `windows` of the windows in `batches` that have a target, evenly through them, the first one included."""
+    whole = asked(
+        Batch(torch.cat([batch.inputs_BT for batch in batches]), torch.cat([batch.targets_BT for batch in batches]))
+    )
+    n = len(whole.inputs_BT)
+    k = min(windows, n)
+    chosen_K = torch.arange(k) * n // max(1, k)
+    return Batch(whole.inputs_BT[chosen_K], whole.targets_BT[chosen_K])
+
+
+def asked(batch: Batch) -> Batch:
+    """The windows of `batch` that have a target; the others are padding."""
+    asked_B = (batch.targets_BT != IGNORED).any(dim=1)
+    return Batch(batch.inputs_BT[asked_B], batch.targets_BT[asked_B])
 
 
 def probe(cohort: Cohort) -> Batch:

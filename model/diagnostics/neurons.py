@@ -11,7 +11,7 @@ from model.diagnostics.trace import traced, wide
 from model.transformer import Transformer
 
 STRONGEST = 2  # neurons of a layer that are shown
-TOP = 50  # positions at which a neuron is strongest, of which the characters are counted
+TOP = 50  # positions at most at which a neuron is strongest and active, of which the characters are counted
 COMMONEST = 5  # characters
 BEFORE = 7  # characters of context
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
@@ -30,7 +30,8 @@ class Neuron:
 
 @torch.no_grad()
 def strongest_neurons(model: Transformer, batch: Batch, characters: str) -> list[Neuron]:
-    """Of every layer the neurons with the largest hidden value; `characters` are those of the tokens 1, 2, ..."""
+    """Of every layer the neurons with the largest hidden value, if it is above 0; `characters` are those of the tokens
+    1, 2, ... A position counts where a neuron is active: far below zero GELU gives -0.0, more than a little below."""
     with traced(model) as trace:
         model(batch.inputs_BT)
     texts = ["".join(_character(token, characters) for token in row) for row in batch.inputs_BT.tolist()]
@@ -42,7 +43,10 @@ def strongest_neurons(model: Transformer, batch: Batch, characters: str) -> list
         h_PF = wide(h_BTF).flatten(0, 1)
         for slot in h_PF.amax(0).topk(min(STRONGEST, h_PF.shape[1])).indices.tolist():
             top = h_PF[:, slot].topk(min(TOP, len(h_PF)))
-            places = [divmod(place, T) for place in top.indices.tolist()]
+            active = top.indices[top.values > 0].tolist()
+            if not active:
+                continue
+            places = [divmod(place, T) for place in active]
             counted = Counter(texts[window][t] for window, t in places)
             contexts = [texts[window][max(0, t - BEFORE) : t + 1] for window, t in places]
             common = sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))[:COMMONEST]

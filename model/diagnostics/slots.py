@@ -2,6 +2,7 @@
 key and the f-th column of the second as its value, and writes as much of the value as the input activates."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -48,12 +49,21 @@ def _layer(h_PF: Tensor, keys_FD: Tensor) -> tuple[Any, ...]:
     return (*(values.double().cpu().numpy() for values in per_slot), zeros, mean)
 
 
+@dataclass(frozen=True, eq=False)
+class Idle:
+    """Slots whose hidden value is exactly zero at every one of `positions`, so that nothing can come back to them."""
+
+    share_L: NDArray[np.float64]  # of a layer's slots; NaN for a layer without
+    positions: int
+
+
 @torch.no_grad()
-def idle(model: Transformer, batches: Iterable[Batch]) -> NDArray[np.float64]:
-    """(L,): share of a layer's slots whose hidden value is exactly zero at every position of `batches`, so that nothing
-    can come back to them; NaN for a layer without slots. A few windows do not tell: many slots are for rare inputs."""
+def idle(model: Transformer, batches: Iterable[Batch]) -> Idle:
+    """The idle slots over all `batches`. A few windows do not tell: many slots are for rare inputs."""
     used: list[Tensor | None] = [None] * len(model.blocks)
+    positions = 0
     for batch in batches:
+        positions += batch.inputs_BT.numel()
         with traced(model) as trace:
             model(batch.inputs_BT)
         for layer, block in enumerate(model.blocks):
@@ -61,4 +71,5 @@ def idle(model: Transformer, batches: Iterable[Batch]) -> NDArray[np.float64]:
             if h_BTF is not None:
                 here_F, before_F = (h_BTF != 0).any(0).any(0), used[layer]
                 used[layer] = here_F if before_F is None else here_F | before_F
-    return np.array([np.nan if used_F is None else 1 - used_F.double().mean().item() for used_F in used])
+    shares = [np.nan if used_F is None else 1 - used_F.double().mean().item() for used_F in used]
+    return Idle(np.array(shares), positions)

@@ -120,7 +120,7 @@ def _ablation(ablation_L2: Floats) -> Iterator[str]:
 
 def _neurons(neurons: Sequence[Neuron]) -> Iterator[str]:
     if neurons:
-        yield from ("", f"What drives the strongest neurons: characters at their {TOP} strongest positions")
+        yield from ("", f"What drives the strongest neurons: characters at up to {TOP} strongest positions")
     for neuron in neurons:
         common = " ".join(f"{character}{times}" for character, times in neuron.characters)
         yield f"block {neuron.layer}, slot {neuron.slot:>4}, up to {neuron.peak:.1f}: {common}"

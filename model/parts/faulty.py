@@ -44,7 +44,7 @@ class _ReLU(_FeedForward):
 @dataclass(frozen=True)
 class ReLUFeedForward(GELUFeedForward):
     """ReLU in place of GELU. A unit that is below zero on every input gives nothing, so nothing comes back to it, and
-    it stays there. Nothing more is needed: training leaves a tenth and more of a layer's units so (see LOG)."""
+    it stays there. Nothing more is needed: training leaves 9 to 23 % of a layer's units so (see LOG)."""
 
     def build(self, width: int) -> nn.Module:
         return _ReLU(width, self.d_ff)
@@ -77,7 +77,8 @@ class _AmplifyingBlock(_PreNormBlock):
 @dataclass(frozen=True)
 class AmplifyingResidual(PreNorm):
     """The stream is taken `factor` times at each sum, twice when a branch that adds its input already is added to that
-    input again: it grows by factor^2 a layer without bound. A healthy pre-norm stream grows too, as sqrt(L) at most.
+    input again: it grows by factor^2 a layer without bound. A healthy pre-norm stream grows too: before training 48
+    layers make it about 8 times as wide with plain first weights, 1.4 times with scaled ones.
 
     Raises ValueError for a factor that does not amplify.
     """

@@ -94,8 +94,8 @@ class RotaryPosition:
         return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1).to(q_BHTK.dtype)
 
     def stretched(self, factor: float, head: int) -> "RotaryPosition":
-        """NTK-aware scaling to contexts `factor` times as long: the slowest of a head's K = `head` / 2 frequencies is
-        divided by `factor`, the fastest stays (bloc97 2023; base times factor^(K / (K - 2)) with K = `head`)."""
+        """NTK-aware scaling to contexts `factor` times as long: the slowest of a head's K / 2 frequencies is divided by
+        `factor`, the fastest stays (bloc97 2023: base times factor^(K / (K - 2)), with K = `head`)."""
         return RotaryPosition(self.base * factor ** (head / (head - 2)))
 
 

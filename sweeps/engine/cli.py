@@ -44,7 +44,7 @@ class Options:
     seeds: Annotated[str | None, _option("N|LIST", "the study's")] = None
     """How many seeds (10 means 0 to 9), or a list such as 3,5,8. What is recorded already is not run again."""
     until_decided: Annotated[bool, _option("")] = False
-    """Add seeds at looks declared beforehand, only to comparisons that are still undecided."""
+    """Add seeds at looks declared beforehand, only to arms of comparisons and contrasts that are still undecided."""
     max_seeds: Annotated[int | None, _option("N", "20")] = None
     """The most seeds that --until-decided may come to."""
     preset: Annotated[Literal["full", "quick"], _option("full|quick", "full")] = "full"
@@ -52,7 +52,7 @@ class Options:
     plan: Annotated[bool, _option("")] = False
     """Show what would run, what is recorded already and about how long it takes; train nothing."""
     arms: Annotated[tuple[str, ...], _option("ARM [ARM ...]", "all of them")] = ()
-    """Only these arms, and the baseline."""
+    """Only these arms, those that they are compared with, and the baseline."""
     steps: Annotated[int | None, _option("N", "the study's")] = None
     """Updates per run."""
     vocabulary: Annotated[int | None, _option("V", "the study's")] = None

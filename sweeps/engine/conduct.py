@@ -27,12 +27,13 @@ from sweeps.engine.fingerprint import recipe_text
 from sweeps.engine.launch import Watch, choose_device, cluster, launch, machines
 from sweeps.engine.lineage import Lineage
 from sweeps.engine.models import Models
+from sweeps.engine.others import after_others, take_over, taken_over
 from sweeps.engine.places import Places, make_places
 from sweeps.engine.plan import Cohort, Plan, Run, whole
 from sweeps.engine.progress import Progress, endings, names
 from sweeps.engine.rounds import asked, judged_seeds, told
 from sweeps.engine.rows import curve_rows, run_row
-from sweeps.engine.snapshot import make_snapshot, opened, refuse_another_question
+from sweeps.engine.snapshot import asked_since, make_snapshot, opened, refuse_another_question
 from sweeps.engine.source import commit_state
 from sweeps.engine.tracking import DEFAULT_STORE
 
@@ -66,6 +67,7 @@ class Conductor:
         self.command, self.source = command, commit_state(Path(__file__).parent)
         self.snapshot = make_snapshot(plan, corpus, command, self.source)
         self.design: dict[str, Any] = self.snapshot["design"]
+        self.since = ""  # when this question was first asked
         self.checkpoints = Checkpoints(records.folder)
         self.models = Models(records.folder) if keep_models else None
         self.cohorts: list[Cohort] = []  # all that were launched, round by round
@@ -87,7 +89,8 @@ class Conductor:
         with locked(self.records.folder):
             refuse_another_question(self.records, self.snapshot)
             self.design = opened(self.records, self.snapshot)
-            rest = self._after_others()
+            self.since = asked_since(self.records, self.snapshot | {"design": self.design})
+            rest = after_others(self.records, self.plan)
             ready = not rest.missing
             if ready:
                 self.open()
@@ -200,25 +203,10 @@ class Conductor:
             if len(self.plan.runs) > len(before.runs):
                 for line in told(before, self.plan, self._analysis()):
                     self.console.print(line, soft_wrap=True)
-            if not self._take_over():
+            taken = take_over(self.records, self.plan, self.snapshot)
+            if not taken:
                 return bool(self.plan.missing)
-
-    def _take_over(self) -> int:
-        """Record here the missing runs that other studies have recorded, and say how many they are."""
-        runs, curves = self.records.neighbours([run.run_id for run in self.plan.missing])
-        arms = {run.run_id: run.arm for run in self.plan.runs}
-        for row in runs:
-            arm = arms[row["run_id"]]
-            own = [{**point, "arm": arm} for point in curves if point["run_id"] == row["run_id"]]
-            self.records.append([{**row, "study": self.plan.study.name, "arm": arm}], own)
-        if runs:
-            self.console.print(f"{len(runs)} runs were recorded by another study and are taken over.")
-        return len(runs)
-
-    def _after_others(self) -> Plan:
-        """The plan once the runs are taken over that other studies have recorded."""
-        rows, _ = self.records.neighbours([run.run_id for run in self.plan.missing])
-        return self.plan.after(row["run_id"] for row in rows)
+            self.console.print(f"{taken} runs were recorded by another study and are taken over.")
 
     def _announcement(self, plan: Plan) -> str:
         study, first = plan.study, f"{len(plan.missing)} of {len(plan.runs)} runs to train"
@@ -232,7 +220,8 @@ class Conductor:
         return {run.run_id: recipe_text(run.recipe) for run in self.plan.runs}
 
     def _write_snapshot(self) -> None:
-        self.snapshot |= {"design": self.design, "tracking": self.lineage.reference}
+        self.snapshot |= {"design": self.design, "asked": self.since, "tracking": self.lineage.reference}
+        self.snapshot["taken_over"] = taken_over(self.records, self.snapshot)
         self.records.write_snapshot(self.snapshot)
 
     def _analysis(self) -> Analysis:

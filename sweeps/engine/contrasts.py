@@ -84,10 +84,15 @@ def _check_cell(contrast: Contrast, cell: Cell, recipes: Mapping[str, Recipe]) -
         raise StudyError(
             f"The contrast {contrast.name!r} is of {cell.label!r}, but the runs of {cell.arm} are scored {given}."
         )
+    check_streams(f"The contrast {contrast.name!r}", cell.arm, recipe)
+
+
+def check_streams(comparison: str, arm: str, recipe: Recipe) -> None:
+    """Raise StudyError when `arm`, of which `comparison` is, fixes a stream of randomness."""
     if any(isinstance(stream, Fixed) for stream in (recipe.streams.init, recipe.streams.order)):
         raise StudyError(
-            f"The contrast {contrast.name!r} is of {cell.arm!r}, which fixes a stream of randomness: its mean belongs "
-            "to one draw of that stream, and a test would find differences that are none."
+            f"{comparison} is of {arm!r}, which fixes a stream of randomness: its mean belongs to one draw of that "
+            "stream, and a test would find differences that are none."
         )
 
 
@@ -101,6 +106,11 @@ def check_text(recipes: Iterable[Recipe], corpus: Corpus) -> None:
             raise StudyError(
                 f"Models are to be scored {scoring.name}, but the held-out part of {corpus.name} has only "
                 f"{len(corpus.held_out):,} tokens; give a longer text."
+            )
+        if isinstance(scoring, AtLength) and corpus.stride not in (1, scoring.context + 1):
+            raise StudyError(
+                f"Models are to be scored {scoring.name}, but {corpus.name} is made of documents of {corpus.stride:,} "
+                "tokens, and windows of another length would count answers twice or not at all."
             )
 
 

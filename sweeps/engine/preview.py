@@ -14,6 +14,7 @@ from analysis.wording import count, duration
 from model import counting
 from model.corpus.text import Corpus
 from model.recipe import Member, Recipe
+from model.recorded import BEFORE
 from model.train import EVALUATIONS, training
 from sweeps.engine.places import Places, cohort_memory
 from sweeps.engine.plan import GIB, Cohort, Plan
@@ -129,7 +130,8 @@ def busy(seconds: Sequence[float], places: int) -> float:
 
 
 def seconds_per_run(cohort: Cohort, corpus: Corpus, device: str) -> float:
-    """Wall time of a run of `cohort` when all train in lockstep on one thread of this machine, from a few updates.
+    """Wall time of a run of `cohort` when all train in lockstep on one thread of this machine, from a few updates after
+    those in which a device makes itself ready.
 
     An evaluation is counted as a forward pass over the held-out text, and that as a third of an update's; a scoring
     under other conditions as an evaluation.
@@ -138,7 +140,9 @@ def seconds_per_run(cohort: Cohort, corpus: Corpus, device: str) -> float:
     torch.set_num_threads(1)
     slices = training([Member(run.recipe, run.seed) for run in cohort], corpus, device, compiled=False)
     try:
-        before, started = next(slices).steps_done, time.perf_counter()
+        warm = len(cohort) * (BEFORE + 1 if device == "cuda" else 1)
+        before = next((progress.steps_done for progress in slices if progress.steps_done >= warm), warm)
+        started = time.perf_counter()
         after = next(slices, None)
         per_step = (time.perf_counter() - started) / max(1, after.steps_done - before if after else 1)
     finally:

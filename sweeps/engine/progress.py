@@ -12,7 +12,7 @@ from rich.text import Text
 
 from analysis.compare import Analysis
 from analysis.design import TUNE
-from analysis.wording import duration, numbers
+from analysis.wording import count, duration, numbers
 from model.train import Result
 from sweeps.engine.plan import Cohort, Plan, Run
 
@@ -121,8 +121,16 @@ class Progress:
         else:
             verdicts = "; ".join(f"{c.arm} {c.verdict}" for c in self.analysis.comparisons) if self.analysis else ""
             self.console.print(
-                f"{line}. {self.counts()}." + (f" So far: {verdicts}." if verdicts else ""), soft_wrap=True
+                f"{line}. {self.counts()}." + (f" {self._so_far()}: {verdicts}." if verdicts else ""), soft_wrap=True
             )
+
+    def _so_far(self) -> str:
+        """What the running verdicts begin with; of a fixed number of seeds they are not the planned ones."""
+        planned, arms = len(self.plan.study.seeds), self.analysis.arms if self.analysis else ()
+        done = min((arm.n + arm.diverged for arm in arms), default=0)
+        if self.plan.study.looks or done >= planned:
+            return "So far"
+        return f"So far, {done} of {count(planned, 'planned seed')}"
 
     def _redraw(self) -> None:
         if self.console.is_terminal and self.clock() - self.drawn > 1 / REFRESHES_PER_SECOND:
@@ -137,7 +145,8 @@ class Progress:
             low, high = comparison.interval95.low, comparison.interval95.high
             known = f"{comparison.difference:+.4f} [{low:+.4f}, {high:+.4f}]" if comparison.n > 1 else "no interval yet"
             table.add_row(comparison.arm, f"n = {comparison.n}", known, str(comparison.verdict))
-        return Group(Text(f"{self.plan.study.name}: {self.counts()}"), bar, table)
+        so_far = [Text(f"{self._so_far()}:")] if table.row_count else []
+        return Group(Text(f"{self.plan.study.name}: {self.counts()}"), bar, *so_far, table)
 
 
 def endings(runs: Cohort, results: Sequence[Result]) -> str:

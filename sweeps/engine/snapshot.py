@@ -1,12 +1,14 @@
 """The study as it was asked and planned, as plain data: ``study.json``, from which a report can be made anywhere."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any
 
 from analysis.design import FIXED, JUDGE, OPEN, UNTIL_DECIDED
 from analysis.records import RecordError, Records
+from analysis.verdict import FEWEST_SEEDS
 from model import counting
 from model.corpus.baselines import scored, uniform_loss, unigram_loss
 from model.corpus.ngrams import ngram_losses
@@ -43,6 +45,7 @@ def make_snapshot(plan: Plan, corpus: Corpus, command: str = "", source: CommitS
                 "name": arm.name,
                 "note": arm.note,
                 "parameters": counting.parameters(arm.recipe.model).total,
+                "batch": arm.recipe.budget.batch,
                 "replicate": study.is_replicate(arm),
                 "differences": study.differences(arm),
                 "selected": plan.selected.get(arm.name),
@@ -100,22 +103,53 @@ def _local(corpus: Corpus) -> dict[str, float]:
 
 
 def opened(records: Records, snapshot: Mapping[str, Any]) -> dict[str, Any]:
-    """The design of `snapshot`, a study that is asked with a fixed number of seeds: open when its records were already
-    judged with other seeds, as one look more.
+    """The design of `snapshot`, a study that is asked with a fixed number of seeds: open when other seeds were asked
+    for before, and so many of them are recorded that a verdict could be seen. They are one look more.
 
-    A number of seeds that is raised after a verdict was seen is chosen by the data, which a t test does not allow for.
+    Seeds that are asked for after a verdict was seen, be it a running one, are chosen by the data, which a t test does
+    not allow for. The same seeds again, as after Ctrl-C, are no look.
     """
     design: dict[str, Any] = snapshot["design"]
     before = _asked_before(records)
     if before is None or design["kind"] != FIXED:
         return design
-    judged = {run["run_id"] for run in before["runs"] if run["stage"] == JUDGE}
-    seen = before["design"]["looks"] if judged and judged <= set(records.recorded()) else []
-    if before["design"]["kind"] == OPEN:
-        seen = before["design"]["looks"]
-    looks = sorted({look for look in seen if look <= len(snapshot["seeds"])} | set(design["looks"]))
-    changed = before["design"]["kind"] == OPEN or (seen and before["seeds"] != snapshot["seeds"])
-    return {"kind": OPEN, "looks": looks} if changed else design
+    looks = set(before["design"]["looks"]) if before["design"]["kind"] == OPEN else set()
+    if before["seeds"] != snapshot["seeds"]:
+        looks |= _seen(before, set(records.recorded()))
+    if not looks:
+        return design
+    return {"kind": OPEN, "looks": sorted({n for n in looks if n <= len(snapshot["seeds"])} | set(design["looks"]))}
+
+
+def _seen(before: Mapping[str, Any], recorded: Collection[str]) -> set[int]:
+    """How many seeds are recorded in all arms of a comparison or a contrast, where that is enough for a verdict: of
+    several the fewest. Empty where no verdict could be seen."""
+    seeds: dict[str, set[int]] = {}
+    for run in before["runs"]:
+        if run["stage"] == JUDGE and run["run_id"] in recorded:
+            seeds.setdefault(run["arm"], set()).add(run["seed"])
+    others = [arm["name"] for arm in before["arms"] if arm["name"] != before["baseline"]]
+    sides = [set(pair) for pair in before.get("pairs") or [(arm, before["baseline"]) for arm in others]]
+    sides += [_arms(one["cell"]) | _arms(one["baseline"]) for one in before.get("contrasts") or ()]
+    shared = [len(set.intersection(*(seeds.get(arm, set()) for arm in arms))) for arms in sides]
+    return set(sorted(n for n in shared if n >= FEWEST_SEEDS)[:1])
+
+
+def _arms(cell: Mapping[str, Any]) -> set[str]:
+    """Of a cell as the snapshot tells it."""
+    return {cell["arm"]} | (_arms(cell["less"]) if cell["less"] else set())
+
+
+def asked_since(records: Records, snapshot: Mapping[str, Any]) -> str:
+    """When the question of `snapshot` was first asked as it is now, in its folder (ISO 8601, UTC): now, where that
+    tells of another question or of none. Seeds of an open design may be added to it."""
+    before = _asked_before(records)
+    if before and "asked" in before and not _changes(before, snapshot):
+        same_seeds = before["seeds"] == snapshot["seeds"] or snapshot["design"]["kind"] == OPEN
+        family = [sorted(_recipes(one).values()) for one in (before, snapshot)]
+        if same_seeds and family[0] == family[1] and _baseline_runs(before) & _baseline_runs(snapshot):
+            return str(before["asked"])
+    return datetime.now(UTC).isoformat()
 
 
 def refuse_another_question(records: Records, snapshot: Mapping[str, Any]) -> None:
@@ -129,6 +163,17 @@ def refuse_another_question(records: Records, snapshot: Mapping[str, Any]) -> No
     before = _asked_before(records)
     if before is None or not planned & set(records.recorded()):
         return
+    if changed := _changes(before, snapshot):
+        raise StudyError(
+            f"The runs in {records.folder} were asked for with {'; and with '.join(changed)}. That is fixed before "
+            "there are data: ask as before, or ask the new question in another folder with --results, of other seeds, "
+            "since the same ones give the same losses there."
+        )
+
+
+def _changes(before: Mapping[str, Any], snapshot: Mapping[str, Any]) -> list[str]:
+    """What `before` asked for otherwise than `snapshot` does, each in words."""
+    planned = {run["run_id"] for run in snapshot["runs"]}
     changed = []
     kinds = [one["design"]["kind"] for one in (before, snapshot)]
     if UNTIL_DECIDED in kinds and before["design"] != snapshot["design"]:
@@ -145,12 +190,7 @@ def refuse_another_question(records: Records, snapshot: Mapping[str, Any]) -> No
         changed.append("other contrasts than now")
     if _figures_asked(before) != _figures_asked(snapshot):
         changed.append("other published figures, or another rule to hold runs against them, than now")
-    if changed:
-        raise StudyError(
-            f"The runs in {records.folder} were asked for with {'; and with '.join(changed)}. That is fixed before "
-            "there are data: ask as before, or ask the new question under another name, or in another folder with "
-            "--results."
-        )
+    return changed
 
 
 def _asked_before(records: Records) -> dict[str, Any] | None:
@@ -181,12 +221,17 @@ def _grid_asked(snapshot: Mapping[str, Any]) -> str:
 
 def _contrasts_asked(snapshot: Mapping[str, Any]) -> list[str]:
     """What is held against what, whatever arms, cells and contrasts are called."""
-    arms = {arm["name"]: sorted(arm["differences"].items()) for arm in snapshot["arms"]}
+    arms = _recipes(snapshot)
 
     def cell(told: Mapping[str, Any]) -> list[Any]:
         return [arms[told["arm"]], told["scoring"], told["less"] and cell(told["less"])]
 
     return sorted(repr([cell(one["cell"]), cell(one["baseline"])]) for one in snapshot.get("contrasts") or ())
+
+
+def _recipes(snapshot: Mapping[str, Any]) -> dict[str, list[tuple[str, str]]]:
+    """Each arm by its differences from the baseline."""
+    return {arm["name"]: sorted(arm["differences"].items()) for arm in snapshot["arms"]}
 
 
 def _figures_asked(snapshot: Mapping[str, Any]) -> list[Any]:

@@ -174,7 +174,7 @@ class Study:
 
         rehearsal = self._map_recipes(shorter)._named("quick")
         grid = self.tune and dataclasses.replace(self.tune, seeds=FEWEST_TUNING_SEEDS)
-        return rehearsal.replace(seeds=self.seeds[:REHEARSAL_SEEDS], tune=grid, rehearsal=True)
+        return rehearsal.replace(seeds=self.seeds[:REHEARSAL_SEEDS], tune=grid, published=None, rehearsal=True)
 
     def _named(self, addition: str) -> "Study":
         return self.replace(name=f"{self.name}-{addition}")
@@ -191,10 +191,11 @@ class Study:
             raise StudyError(
                 f"The study {self.name} has only its baseline {self.baseline!r}; name an arm to compare it with."
             )
-        check_contrasts(self.contrasts, {arm.name: arm.recipe for arm in self.arms})
-        check_pairs(self.pairs, names)
+        recipes = {arm.name: arm.recipe for arm in self.arms}
+        check_contrasts(self.contrasts, recipes)
+        check_pairs(self.pairs, recipes)
         if self.published:
-            check_figures(self.published, names)
+            check_figures(self.published, recipes)
 
     def _check_differences(self) -> None:
         seen: dict[tuple[tuple[str, str], ...], str] = {}

@@ -88,6 +88,14 @@ def test_a_model_that_ignores_its_input_is_named_with_the_baseline_that_it_reach
     assert all(f"the {named} baseline" in a.sentence for a in found)
 
 
+@pytest.mark.parametrize(("loss", "said"), [(5.503, "only 0.007 below"), (5.51, "not below"), (5.53, "not below")])
+def test_how_far_a_stuck_model_lies_below_the_baseline_is_told_as_it_is(loss, said):
+    (alarm,) = alarms({"stuck": {seed: loss + d for seed, d in enumerate((-1e-4, 0.0, 1e-4))}}, ("stuck",), FLOORS)
+    assert f"ends at a mean loss of {loss:.3f}, {said} the unigram baseline (5.510): it has learned hardly more" in (
+        alarm.sentence
+    )
+
+
 def test_a_task_on_which_every_arm_is_stuck_shows_nothing():
     stuck = {arm: normal(4, seed, mean=5.52, sd=1e-3) for seed, arm in enumerate(("base", "wide"))}
     assert names(stuck) == ["ignores its input", "ignores its input", "task shows nothing"]

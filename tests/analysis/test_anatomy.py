@@ -47,7 +47,7 @@ def test_names_and_limits_are_those_of_the_measurements() -> None:
     ranges = {name: (low, high) for name, (_, low, high) in anatomy.PANELS.items() if low or high}
     assert ranges == {
         "activation_ratio": (None, ACTIVATION_RATIO),
-        "gradient_ratio": (None, GRADIENT_RATIO),
+        "gradient_ratio": (1 / GRADIENT_RATIO, GRADIENT_RATIO),
         "adjacent_kl": (ADJACENT_KL, None),
         "attention_entropy": ENTROPY,
     }

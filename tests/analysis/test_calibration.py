@@ -2,6 +2,7 @@
 
 import csv
 import math
+import re
 import sys
 from pathlib import Path
 
@@ -284,6 +285,25 @@ def test_the_page_shows_every_bar_and_the_table_every_number(measured):
     figure = page.figure(measured)
     assert figure == page.figure(measured)
     assert all(method.name in figure for method in rivals.METHODS)
+
+
+def test_the_committed_page_is_made_of_the_committed_numbers():
+    folder = Path(calibration.__file__).parents[1] / "docs" / "benchmarks"
+    rows = list(csv.DictReader((folder / "calibration.csv").read_text(encoding="utf-8").splitlines()))
+    numbers = {(row["section"], row["bar"]): row for row in rows}
+    measured = {}
+    for section, bars in published.sections().items():
+        found = [(bar, numbers[section, bar.name]) for bar in bars]
+        measured[section] = [
+            Row(bar, row["worst_case"], float(row["measured"]), float(row["monte_carlo_error"]), int(row["studies"]))
+            for bar, row in found
+        ]
+    texts = page.page(measured), (folder / "calibration.md").read_text(encoding="utf-8")
+    made, committed = (re.sub(r"NumPy [\d.]+, SciPy [\d.]+,", "", text) for text in texts)
+    number = r"\d+\.\d+"  # rounded once already in the table of numbers
+    assert re.sub(number, "", made) == re.sub(number, "", committed)
+    ours, theirs = ([float(found) for found in re.findall(number, text)] for text in (made, committed))
+    assert ours == pytest.approx(theirs, abs=0.11)
 
 
 def test_no_name_is_given_twice(measured):

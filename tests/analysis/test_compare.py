@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from analysis.compare import Dropped, analyse, verdict_json
 from analysis.intervals import paired_difference
-from analysis.power import seeds_needed
+from analysis.power import seeds_as_measured, seeds_needed
 from analysis.verdict import Verdict, equivalence_p, holm_shaffer
 
 BASE, WIDE, MIDDLE = "128x256", "96x552", "112x392"
@@ -70,7 +70,20 @@ def test_an_undecided_arm_is_told_how_many_seeds_it_needs(snapshot, make_runs):
     for c in undecided:
         assert c.seeds_needed == seeds_needed(c.sd, 5, 0.02, 0.05 / 2)
         low, high = c.seeds_needed
-        assert f"About {low} to {high} seeds per arm would decide with 80 % power." in c.sentence
+        assert f"About {low} to {high} seeds per arm in all would decide with 80 % power even if" in c.sentence
+        assert (c.seeds_as_measured is not None) == (abs(c.difference) > 0.02)
+
+
+def test_a_difference_larger_than_the_margin_has_a_plan_of_its_own(snapshot, make_runs):
+    runs = make_runs(snapshot, MEANS | {WIDE: 4.45}, 0.2, np.random.default_rng(2), seeds=range(3))
+    found = {c.arm: c for c in analyse(runs, snapshot).comparisons}
+    wide = found[WIDE]
+    assert wide.verdict is Verdict.UNDECIDED
+    assert wide.seeds_as_measured == seeds_as_measured(wide.sd, 3, wide.difference, 0.05 / 2)
+    low, high = wide.seeds_as_measured
+    assert wide.sentence.endswith(f"; if it is as large as measured, {low} to {high}.")
+    entry = verdict_json(analyse(runs, snapshot))["comparisons"][0]
+    assert (entry["arm"], entry["seeds_as_measured"]) == (WIDE, [low, high])
 
 
 def test_a_diverged_and_a_missing_run_drop_their_pairs_by_name(two_arms, make_runs):
@@ -80,7 +93,8 @@ def test_a_diverged_and_a_missing_run_drop_their_pairs_by_name(two_arms, make_ru
     assert c.dropped == (Dropped(3, f"{WIDE} diverged at step 312"), Dropped(7, f"{BASE} has no recorded run"))
     assert (c.n, c.diverged_arm, c.diverged_baseline) == (8, 1, 0)
     assert c.sentence.startswith(
-        f"Given convergence (1 of 10 runs of {WIDE} and 0 of 9 runs of {BASE} diverged): {WIDE} is worse"
+        f"So far, 9 of 10 planned seeds: Given convergence (1 of 10 runs of {WIDE} and 0 of 9 runs of {BASE} "
+        f"diverged): {WIDE} is worse"
     )
     assert [(a.n, a.diverged, a.missing) for a in analyse(runs, two_arms).arms] == [(9, 0, (7,)), (9, 1, ())]
 

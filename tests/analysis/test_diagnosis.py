@@ -10,11 +10,13 @@ import pandas as pd
 import pytest
 
 from analysis.compare import analyse
-from analysis.diagnosis import diagnose
+from analysis.diagnosis import KNOWN_BY, Symptom, diagnose
+from analysis.diagnosis_text import numbers_of
 from analysis.finding import markdown
 from analysis.material import Material
 from analysis.records import CURVES, VERDICT
 from analysis.report import page, write
+from model.diagnostics.faults import SIGNS
 
 ARMS = ("healthy", "leak", "rust")  # the baseline, and two arms with the faults of these names
 
@@ -70,6 +72,26 @@ def test_the_number_behind_an_alarm_is_spread_over_seeds() -> None:
     ]
 
 
+def test_what_a_number_is_and_when_it_alarms_is_what_the_model_has() -> None:
+    assert {name: (sign.number, sign.alarm_when) for name, sign in SIGNS.items()} == KNOWN_BY
+    symptom = Symptom("dtype-drift", (1.0, 1.0, 1.0), None)
+    assert (symptom.number, symptom.alarm_when) == KNOWN_BY["dtype-drift"]
+    assert (Symptom("rust", (1, 1, 1), None).number, Symptom("rust", (1, 1, 1), None).alarm_when) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ((8.88e-6, 8.88e-6, 1.06e-5), "9e-6 to 1e-5 (9e-6)"),
+        ((0.0, 8.6e-8, 0.0859), "0 to 0.0859 (9e-8)"),
+        ((4.0, 4.0, 4.0), "4"),
+        ((1.0001, 1.0002, 1.0003), "1"),
+    ],
+)
+def test_a_number_has_the_digits_that_tell_something(values: tuple[float, float, float], text: str) -> None:
+    assert numbers_of(Symptom("rust", values, None)) == (text, "")
+
+
 @pytest.mark.parametrize(("n", "high"), [(20, 1 - 0.025 ** (1 / 20)), (3, 1 - 0.025 ** (1 / 3))])
 def test_no_alarm_in_n_models_leaves_the_closed_form(n: int, high: float) -> None:
     found = diagnose(frame(*(points("healthy", seed, alarm_leak=0) for seed in range(n))), ["healthy"])
@@ -109,7 +131,8 @@ def test_the_finding_and_the_page_have_the_table(material: Callable[..., Materia
     assert "| 96x552 | 10 | **10 of 10** | 0 |" in text
     assert "| 112x392 | 10 | 10 of 10 | **0** |" in text
     assert "| 128x256 | 10 | 0 | 0 |" in text
-    assert "| 96x552 | 0.25 | 0.25 |" in text
+    assert "| fault | what it is known by | alarm when | where it is | where it is not |" in text
+    assert "| 96x552 |  |  | 0.25 | 0.25 |" in text
     assert '<h2 id="diagnosis">' in html
     assert '<td class="selected">10 of 10</td>' in html
     for sentence in ("The fault of 10 of 20 faulty models was named.", "It was missed: 112x392 in 10 of 10."):

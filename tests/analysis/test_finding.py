@@ -1,16 +1,20 @@
 """The finding: small, complete, and every number of it comes from the analysis or the records."""
 
 from collections.abc import Callable
+from io import StringIO
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from rich.console import Console
 
 from analysis.compare import analyse
 from analysis.finding import markdown
 from analysis.material import REHEARSAL, Material
 from analysis.records import CURVES
+from analysis.report import page
+from analysis.terminal import terminal_table
 
 MEANS = {"128x256": 4.15, "96x552": 4.10, "112x392": 4.155}
 
@@ -104,6 +108,50 @@ def test_markup_in_a_text_stays_text(material: Callable[..., Material], snapshot
     made = material()
     snapshot["question"] = "Is a | b\nsmaller <script>?"
     assert "**Question.** Is a \\| b smaller &lt;script>?" in markdown(made)
+
+
+@pytest.mark.parametrize(("seeds", "has"), [([], "no paired seed"), ([4], "1 paired seed"), ([0, 1], "2 paired seeds")])
+def test_comparisons_of_too_few_seeds_are_one_sentence(
+    material: Callable[..., Material], seeds: list[int], has: str
+) -> None:
+    made = material(seeds=seeds)
+    one = f"None of 2 comparisons can be decided: each has {has} and needs 3."
+    console = Console(file=StringIO(), width=80)
+    console.print(terminal_table(made.analysis, made.snapshot))
+    for text in (markdown(made), page(made), " ".join(console.file.getvalue().split())):
+        assert text.count(one) == 1
+        assert "a verdict needs at least 3" not in text
+
+
+def test_a_diverged_run_is_told_however_few_there_are(material: Callable[..., Material]) -> None:
+    text = markdown(material(seeds=[0, 1], diverged=[("96x552", 1)]))
+    assert "None of" not in text
+    assert text.count("is undecided") == 2
+
+
+def test_arms_of_which_nothing_varies_are_left_out_of_the_noise(material: Callable[..., Material]) -> None:
+    """A study of single runs has no such section, and its page says why."""
+    text = markdown(material(seeds=[0, 1], diverged=[("96x552", 1)]))
+    assert [row[0] for row in rows_after(text, "Noise")] == ["128x256", "112x392"]
+    single = material(seeds=[0])
+    assert "## Noise" not in markdown(single)
+    assert "nothing is known of the noise" in page(single)
+
+
+def test_of_many_arms_each_has_a_row_in_the_table_of_runs(
+    snapshot: dict[str, Any], make_runs: Callable[..., pd.DataFrame]
+) -> None:
+    first = snapshot["arms"][0]
+    snapshot["arms"] += [{**first, "name": name} for name in ("d", "e", "f", "g")]
+    snapshot["runs"] += [
+        run | {"run_id": f"{name}{run['seed']}", "arm": name} for name in "defg" for run in snapshot["runs"][::3]
+    ]
+    runs = make_runs(snapshot, MEANS, 0.02, np.random.default_rng(7), seeds=[0, 1])
+    text = markdown(Material(snapshot, runs, CURVES.empty_table().to_pandas(), analyse(runs, snapshot)))
+    rows = rows_after(text, "Runs")
+    assert [row[0] for row in rows] == [arm["name"] for arm in snapshot["arms"]]
+    assert {len(row) for row in rows} == {11}
+    assert rows[-1][3] == "missing `g2`"
 
 
 def test_noise_of_a_recipe_against_itself(material: Callable[..., Material]) -> None:

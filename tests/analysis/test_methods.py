@@ -103,3 +103,44 @@ def test_one_comparison_is_not_adjusted(said: Said, snapshot: dict[str, Any]) ->
     text = said(arms=snapshot["arms"][:2], runs=[run for run in snapshot["runs"] if run["arm"] != MIDDLE])
     assert "Holm" not in text
     assert "A verdict needs a p value below 0.05." in text
+
+
+def contrast(name: str, arm: str, scoring: str) -> dict[str, Any]:
+    """Of `arm` scored under a condition against itself without."""
+    sides = {
+        side: {"label": f"{arm} {one}".strip(), "arm": arm, "scoring": one, "less": None}
+        for side, one in (("cell", scoring), ("baseline", ""))
+    }
+    return {"name": name, **sides}
+
+
+LOOKS = {"kind": "until_decided", "looks": [3, 5, 10]}
+
+
+@pytest.mark.parametrize(
+    ("arms", "contrasts", "needed", "undecided"),
+    [
+        (1, 2, "A verdict needs an adjusted p value below 0.05. The intervals are those of one contrast", "contrasts"),
+        (1, 1, "A verdict needs a p value below 0.05.", "contrasts"),
+        (2, 2, "A verdict on the arm needs a p value below 0.05, one on a contrast an", "comparisons or contrasts"),
+        (2, 1, "A verdict needs a p value below 0.05.", "comparisons or contrasts"),
+        (3, 2, "a verdict needs an adjusted p value below 0.05. The intervals are", "comparisons or contrasts"),
+    ],
+)
+def test_what_a_verdict_needs_and_who_gets_more_seeds(
+    said: Said, snapshot: dict[str, Any], arms: int, contrasts: int, needed: str, undecided: str
+) -> None:
+    """With contrasts as well or alone."""
+    names = [arm["name"] for arm in snapshot["arms"][:arms]]
+    text = said(
+        arms=snapshot["arms"][:arms],
+        runs=[run for run in snapshot["runs"] if run["arm"] in names],
+        contrasts=[contrast(name, BASE, f"at {name}") for name in ("128", "256")[:contrasts]],
+        design=LOOKS,
+    )
+    assert needed in text
+    assert f"Only arms of {undecided} that were still undecided were given more seeds, and whatever was" in text
+
+
+def test_without_contrasts_none_are_spoken_of(said: Said) -> None:
+    assert "Only arms of comparisons that were still undecided were given more seeds" in said(design=LOOKS)

@@ -11,6 +11,7 @@ from analysis.power import (
     difference_power,
     equivalence_power,
     sd_upper_bound,
+    seeds_as_measured,
     seeds_for_difference,
     seeds_for_equivalence,
     seeds_needed,
@@ -76,6 +77,18 @@ def test_a_plan_is_a_range_above_what_is_there_and_wider_for_more_arms(n, sd, ar
     alone = seeds_needed(sd, n, 0.02, 0.05)
     assert alone[0] <= low
     assert alone[1] <= high
+
+
+@given(st.integers(2, 20), st.floats(0.001, 1.0), st.floats(0.02, 1.0), st.integers(1, 9))
+def test_a_difference_as_large_as_measured_takes_fewer_seeds_than_one_of_the_margin(n, sd, difference, arms):
+    alpha = 0.05 / arms
+    low, high = seeds_as_measured(sd, n, difference, alpha)
+    assert (low, high) == seeds_as_measured(sd, n, -difference, alpha)
+    assert min(max(n + 1, 3), SEEDS_CAP) <= low <= high <= SEEDS_CAP
+    for total, sigma in ((low, sd), (high, sd_upper_bound(sd, n))):
+        assert total == SEEDS_CAP or difference_power(total, sigma, difference, alpha) >= 0.8
+        assert total == max(n + 1, 3) or difference_power(total - 1, sigma, difference, alpha) < 0.8
+    assert all(a <= b for a, b in zip((low, high), seeds_needed(sd, n, 0.02, alpha), strict=True))
 
 
 def test_the_plan_of_a_hopeless_study_stops_at_the_cap():

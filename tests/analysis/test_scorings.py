@@ -127,6 +127,26 @@ def test_contrasts_of_held_out_losses_are_the_comparisons_of_the_arms(
         assert repr(replace(c, dropped=lost)) == repr(expected)
 
 
+def test_on_a_grid_a_contrast_names_the_points_of_all_its_arms(
+    asked: dict[str, Any], runs: pd.DataFrame, curves: pd.DataFrame
+) -> None:
+    for arm, point in zip(asked["arms"], (1e-3, 3e-3, 3e-4), strict=True):
+        arm["selected"] = point
+    asked["tuning"] = {"key": "optimizer.learning_rate", "points": [3e-4, 1e-3, 3e-3], "seeds": [7, 8, 9]}
+    more = cell(WIDE, FAR, cell(BASE, FAR), "wide's over base's")
+    asked["contrasts"] = [ACROSS, WITHIN, contrast("of two arms", more, cell(MIDDLE, FAR))]
+    said = {name: c.sentence for name, c in scored(runs, curves, asked).contrasts.items()}
+    assert said["across"].startswith(
+        f"At the selected learning rates (0.003 for {WIDE}, 0.001 for {BASE}): {WIDE} {FAR}"
+    )
+    assert said["within"].startswith(f"At the selected learning rate (0.003 for {WIDE}): ")
+    points = f"0.003 for {WIDE}, 0.001 for {BASE}, 0.0003 for {MIDDLE}"
+    assert said["of two arms"].startswith(f"At the selected learning rates ({points}): ")
+    asked["arms"][0]["selected"] = None
+    unselected = scored(runs, curves, asked).contrasts["of two arms"]
+    assert unselected.sentence.startswith("wide's over base's ")
+
+
 def test_contrasts_do_not_touch_the_comparisons_of_the_arms(asked: dict[str, Any], runs: pd.DataFrame) -> None:
     assert repr(analyse(runs, asked)) == repr(analyse(runs, asked | {"contrasts": []}))
 
@@ -255,6 +275,35 @@ def test_page_finding_json_and_terminal_say_the_same(
     shown = console.file.getvalue()
     assert all(c.verdict.split()[0] in shown for c in material.scored.contrasts.values())
     assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_looks_at_contrasts_are_shown_by_their_names(
+    asked: dict[str, Any], runs: pd.DataFrame, curves: pd.DataFrame
+) -> None:
+    """Beside those at the comparisons of the arms, with figures of their own."""
+    asked["design"] = {"kind": "until_decided", "looks": [3, 5, 10]}
+    material = Material(asked, runs, curves, analyse(runs, asked))
+    finding, html = markdown(material), page(material)
+    looks = finding.split("## Looks")[1].split("\n## ")[0]
+    rows = [line.split(" | ")[:2] for line in looks.splitlines() if line.startswith("| ")][2:]
+    names = [WIDE, MIDDLE, "across", "within", "between"]
+    assert rows == [[f"| {name}", str(seeds)] for name in names for seeds in (3, 5, 10)]
+    for name in names:
+        assert html.count(f'aria-label="Difference of {name} at each look') == 1
+        assert f'aria-label="Looks at {name}"' in html
+    assert html.count("with its repeated 95 % interval".replace(" %", "\N{NO-BREAK SPACE}%")) >= 7
+
+
+def test_contrasts_of_too_few_seeds_are_one_sentence(
+    asked: dict[str, Any], runs: pd.DataFrame, curves: pd.DataFrame
+) -> None:
+    few = runs[runs["seed"] < 2]
+    material = Material(asked, few, curves, analyse(few, asked))
+    console = Console(file=StringIO(), width=80)
+    console.print(contrasts_table(material.scored, asked))
+    for text in (markdown(material), page(material), " ".join(console.file.getvalue().split())):
+        assert text.count("None of 3 contrasts can be decided: each has 2 paired seeds and needs 3.") == 1
+        assert "a verdict needs at least 3" not in text
 
 
 def test_a_study_of_one_arm_is_its_contrasts(asked: dict[str, Any], make_runs: Runs) -> None:

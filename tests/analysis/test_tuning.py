@@ -105,11 +105,38 @@ def test_the_usable_range_is_that_of_the_whole_rows_and_widens_the_judged_interv
     spread = max(np.mean(grid.var(0, ddof=1)) ** 0.5 for grid in grids.values())
     assert one.widened95.low == pytest.approx(own.low - BEST_ON_GRID * spread / 5**0.5)
     assert one.widened95.high == pytest.approx(own.high + BEST_ON_GRID * spread / 5**0.5)
-    assert one.sentence.startswith(f"{WIDE} is usable over a narrower range of learning rate than {BASE}")
+    assert one.sentence.startswith(f"{WIDE} loses more over these 3 points of learning rate than {BASE}: mean excess")
     missing = runs[~((runs["arm"] == WIDE) & (runs["seed"] == SEEDS[0]) & (runs["point"] == 1e-3))]
     (rest,) = summarise_tuning(missing, tuned, {WIDE: own}).ranges
     assert rest.range == usable_range(grids[WIDE][1:], grids[BASE][1:])
     assert "is not known: 4 tuning seeds are there, and a claim takes 5" in rest.sentence
+
+
+@pytest.mark.parametrize(
+    ("points", "words"),
+    [
+        ((1.0, 2**0.5, 2.0), f"{WIDE} is usable over a narrower range of learning rate than {BASE}: "),
+        ((1.0, 1.5, 2.0), f"{WIDE} loses more over these 3 points of learning rate than {BASE}: "),
+        ((1.0, 1.4, 2.0), f"{WIDE} loses more over these 3 points of learning rate than {BASE}: "),
+    ],
+)
+def test_a_range_is_claimed_only_on_a_grid_of_half_octaves(tuned, make_runs, points, words):
+    runs = grid_runs(make_runs, tuned, np.random.default_rng(3))
+    runs["point"] = runs["point"].map(dict(zip(POINTS, points, strict=True)))
+    tuned["tuning"]["points"] = list(points)
+    (one,) = summarise_tuning(runs, tuned, {WIDE: Interval(-0.01, 0.03, 0.95)}).ranges
+    assert one.sentence.startswith(words)
+
+
+@pytest.mark.parametrize("steady", [BASE, WIDE])
+def test_an_interval_is_widened_by_the_spread_that_is_known_whichever_arm_it_is_of(tuned, make_runs, steady):
+    """Of an arm that has one finite loss at each point, nothing of its spread is known."""
+    lost = [(steady, point, seed) for point in POINTS for seed in SEEDS[1:]]
+    runs = grid_runs(make_runs, tuned, np.random.default_rng(3), diverged=lost)
+    (one,) = summarise_tuning(runs, tuned, {WIDE: Interval(-0.01, 0.03, 0.95)}).ranges
+    other = runs[runs["arm"] == (WIDE if steady == BASE else BASE)]
+    spread = other.groupby("point")["val_loss"].var().mean() ** 0.5
+    assert one.widened95.high == pytest.approx(0.03 + BEST_ON_GRID * spread / 5**0.5)
 
 
 def test_a_study_without_a_grid_has_no_tuning(snapshot, make_runs):

@@ -167,7 +167,7 @@ def test_numbers_are_rounded_by_their_standard_error(error, places):
     [
         ((14, 22), "14 to 22"),
         ((20, 20), "20"),
-        ((4205, 10_000), "4205 to more than 10,000"),
+        ((4205, 10_000), "4,205 to more than 10,000"),
         ((10_000,) * 2, "more than 10,000"),
     ],
 )
@@ -209,7 +209,15 @@ def test_an_undecided_sentence_says_how_many_seeds_would_decide():
     pair = paired_difference([4.11, 4.19, 4.12, 4.17], [4.15, 4.151, 4.149, 4.147])
     assert sentence(Verdict.UNDECIDED, pair, ("wide", "base"), "nats", 0.02, "4 paired seeds", seeds=(14, 22)) == (
         "wide against base is undecided: the difference is −0.002 nats (95 % interval −0.063 to 0.060, "
-        "4 paired seeds), the margin ±0.02. About 14 to 22 seeds per arm would decide with 80 % power."
+        "4 paired seeds), the margin ±0.02. About 14 to 22 seeds per arm in all would decide with 80 % power even if "
+        "the true difference is only the margin, or none."
+    )
+    both = sentence(
+        Verdict.UNDECIDED, pair, ("a", "b"), "", 0.02, "4 seeds", seeds=(694, 3097), seeds_as_measured=(5, 11)
+    )
+    assert both.endswith(
+        "About 694 to 3,097 seeds per arm in all would decide with 80 % power even if the true difference is only the "
+        "margin, or none; if it is as large as measured, 5 to 11."
     )
     one = paired_difference([4.11], [4.15])
     assert sentence(Verdict.UNDECIDED, one, ("wide", "base"), "nats", 0.02, "1 paired seed").endswith(

@@ -38,9 +38,12 @@ def test_a_gpu_trains_as_the_cpu_does(
         np.testing.assert_allclose(losses(ours), losses(theirs), rtol=0, atol=tolerance)
 
 
+@pytest.mark.parametrize("batch", [8, 512])
 @pytest.mark.parametrize("asked", [False, True])
-def test_what_is_played_back_is_what_would_be_called(corpus: Corpus, recipe: Recipe, asked: bool) -> None:
-    """Also where some of the members are dropped on the way, and where only some tokens are to be predicted."""
+def test_what_is_played_back_is_what_would_be_called(corpus: Corpus, recipe: Recipe, asked: bool, batch: int) -> None:
+    """Also where some of the members are dropped on the way, and where only some tokens are to be predicted; with few
+    tokens and with thousands, whose embeddings' gradients another kernel adds."""
+    recipe = replace(recipe, budget=Budget(60, batch))
     if asked:
         every_other = np.arange(len(corpus.train)) % 2 == 0
         corpus = replace(corpus, train_asked=every_other)
@@ -51,7 +54,7 @@ def test_what_is_played_back_is_what_would_be_called(corpus: Corpus, recipe: Rec
             for cohort in cohorts:
                 cohort.keep([0, 2])
         plain.make = called
-        np.testing.assert_allclose(played.update(step), plain.update(step), rtol=1e-5)
+        np.testing.assert_allclose(played.update(step), plain.update(step), rtol=1e-4)
     assert isinstance(played.make, Recorded)
     torch.testing.assert_close(played.weights_MP, plain.weights_MP, rtol=0, atol=1e-5)
 
@@ -61,6 +64,7 @@ def test_a_state_taken_up_goes_on_as_before(corpus: Corpus, recipe: Recipe) -> N
     whole, resumed = (Cohort(members, corpus, "cuda", compiled=False) for _ in range(2))
     for step in range(8):
         whole.update(step)
+        resumed.update(step)
     resumed.restore(copy.deepcopy(whole.state()))
     for step in range(8, 16):
         np.testing.assert_allclose(resumed.update(step), whole.update(step), rtol=1e-5)
@@ -68,7 +72,7 @@ def test_a_state_taken_up_goes_on_as_before(corpus: Corpus, recipe: Recipe) -> N
 
 def test_a_cohort_too_large_for_the_gpu_is_halved(corpus: Corpus, recipe: Recipe) -> None:
     """With about a quarter of the memory that the cohort would take, all members still come to their end."""
-    wide = replace(recipe, budget=Budget(2, batch=2048), optimizer=replace(recipe.optimizer, warmup=0))
+    wide = replace(recipe, budget=Budget(6, batch=2048), optimizer=replace(recipe.optimizer, warmup=0))
     torch.cuda.empty_cache()
     train([Member(wide, 0)], corpus, "cuda")
     one = torch.cuda.max_memory_allocated()

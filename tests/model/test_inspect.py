@@ -1,14 +1,18 @@
 """The command `python -m model.inspect`: what it prints, writes and refuses."""
 
 import json
+import math
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from model.corpus.text import Corpus
-from model.inspect import main
-from model.kept import KeptModel, to_bytes
+from model.diagnostics.output import OutputError, writable
+from model.inspect import inspect, main
+from model.kept import KeptModel, read, to_bytes
 from model.recipe import Budget, Member, Recipe
 from model.train import train
 
@@ -87,6 +91,57 @@ def test_a_mistake_is_one_sentence(
     assert out == ""
     assert err.startswith(said.format(results))
     assert err.count("\n") == 1
+
+
+def test_a_weight_that_is_not_a_number_is_told_and_nothing_else(
+    results: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = read(results / "tiny" / "models" / f"{RUN}.pt")
+    broken.kept.weights["blocks.1.feedforward.output.weight"][0, 0] = math.nan
+    (tmp_path / "tiny" / "models").mkdir(parents=True)
+    (tmp_path / "tiny" / "models" / f"{RUN}.pt").write_bytes(to_bytes(broken))
+    assert main([RUN, "--results", str(tmp_path), "--json", str(tmp_path / "found.json")]) == 0
+    out = capsys.readouterr().out
+    assert "numbers that are not finite" in out
+    assert "Silent failures" not in out
+    assert "None of these stands out" not in out
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert ([check["passed"] for check in found["checks"]], found["faults"]) == ([False], [])
+
+
+def test_silent_failures_of_a_kept_model_are_of_the_text_that_is_kept(results: Path) -> None:
+    found = inspect(read(results / "tiny" / "models" / f"{RUN}.pt"))
+    (dead,) = (check for check in found.faults if check.name == "dead-units")
+    assert f"at any of the {found.trained.positions:,} positions looked at" in dead.look_at
+
+
+def test_a_reader_who_has_seen_enough_hears_nothing_more(results: Path) -> None:
+    command = [sys.executable, "-m", "model.inspect", RUN, "--results", str(results)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait() == 0
+
+
+def test_an_output_that_takes_nothing_is_a_mistake(results: Path) -> None:
+    command = [sys.executable, "-m", "model.inspect", RUN, "--results", str(results)]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "The output cannot be written (No space left on device).\n")
+
+
+@pytest.mark.parametrize("before", [None, "as it was"])
+def test_whether_a_file_can_be_written_is_found_out_without_a_trace(before: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "found.json"
+    if before is not None:
+        path.write_text(before)
+    assert writable(path) == path
+    assert path.exists() == (before is not None)
+    assert before is None or path.read_text() == before
+    with pytest.raises(OutputError, match="Is a directory"):
+        writable(tmp_path)
 
 
 def test_where_nothing_is_kept_it_says_how_to_keep(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

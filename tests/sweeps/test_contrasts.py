@@ -105,6 +105,10 @@ def test_a_text_without_the_part_and_one_too_short_are_refused(study: Study, cor
         make_plan(of(Ablated(part="facts")), corpus, [])
     with pytest.raises(StudyError, match=r"has only .* tokens; give a longer text"):
         make_plan(of(AtLength(len(corpus.held_out))), corpus, [])
+    documents = replace(corpus, stride=21)
+    assert make_plan(of(AtLength(20)), documents, []).missing
+    with pytest.raises(StudyError, match="made of documents of 21 tokens, and windows of another length"):
+        make_plan(of(AtLength(40)), documents, [])
 
 
 def test_the_snapshot_tells_cells_and_where_they_stand(study: Study, corpus: Corpus) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,11 +14,13 @@ from analysis.compare import analyse
 from analysis.design import JUDGE, TUNE
 from analysis.records import CURVES, RUNS, Records
 from model.corpus.text import Corpus
+from model.scoring import Ablated
+from sweeps.engine.contrasts import Cell, Contrast
 from sweeps.engine.grid import FIRST_TUNING_SEED, Grid
 from sweeps.engine.plan import Run, make_plan, whole
 from sweeps.engine.published import Figure, Published
 from sweeps.engine.rounds import asked, judged_seeds, told
-from sweeps.engine.snapshot import make_snapshot, opened, refuse_another_question
+from sweeps.engine.snapshot import asked_since, make_snapshot, opened, refuse_another_question
 from sweeps.engine.study import MOST_SEEDS, Study, StudyError
 
 RATES = (1e-3, 1e-2, 1e-1)
@@ -202,8 +204,9 @@ def test_looks_that_change_after_the_data_are_refused(
     refuse_another_question(records, make_snapshot(asked(change(looked_at), corpus, records), corpus))  # no data yet
     record(first.runs, same)
     refuse_another_question(records, make_snapshot(asked(looked_at, corpus, records), corpus))
-    with pytest.raises(StudyError, match=said):
+    with pytest.raises(StudyError, match=said) as refused:
         refuse_another_question(records, make_snapshot(asked(change(looked_at), corpus, records), corpus))
+    assert "name" not in str(refused.value)  # under another one the same runs would be taken over
 
 
 def test_seeds_added_after_a_verdict_open_the_design(
@@ -217,7 +220,7 @@ def test_seeds_added_after_a_verdict_open_the_design(
     record(plan.runs[:-1], same)
     assert (
         opened(records, make_snapshot(asked(more, corpus, records), corpus))["kind"] == "fixed"
-    )  # nobody saw a verdict
+    )  # two seeds have no verdict
     record(plan.runs[-1:], same)
     assert opened(records, make_snapshot(asked(study, corpus, records), corpus)) == {"kind": "fixed", "looks": [3]}
     six = make_snapshot(asked(more, corpus, records), corpus)
@@ -226,6 +229,73 @@ def test_seeds_added_after_a_verdict_open_the_design(
     records.write_snapshot(six)
     nine = make_snapshot(asked(study.replace(seeds=tuple(range(9))), corpus, records), corpus)
     assert opened(records, nine) == {"kind": "open", "looks": [3, 6, 9]}
+
+
+@pytest.mark.parametrize(
+    ("done", "seeds", "looks"),
+    [(2, 5, None), (5, 10, None), (5, 5, [5]), (9, 20, [9, 20]), (9, 3, [3])],
+    ids=["no verdict", "the same command", "fewer", "more", "few"],
+)
+def test_a_verdict_that_was_seen_before_all_seeds_were_recorded_is_a_look(
+    study: Study, corpus: Corpus, records: Records, record: Any, done: int, seeds: int, looks: list[int] | None
+) -> None:
+    """Of ten seeds `done` are recorded, and one more of one arm; then `seeds` are asked for, twice."""
+    ten = study.replace(seeds=tuple(range(10)))
+    plan = asked(ten, corpus, records)
+    records.write_snapshot(make_snapshot(plan, corpus))
+    record(plan.runs[: 2 * done + 1], same)
+    then = ten.replace(seeds=tuple(range(seeds)))
+    expected = {"kind": "open", "looks": looks} if looks else {"kind": "fixed", "looks": [seeds]}
+    for _ in range(2):
+        now = make_snapshot(asked(then, corpus, records), corpus)
+        now["design"] = opened(records, now)
+        assert now["design"] == expected
+        records.write_snapshot(now)
+
+
+def test_a_comparison_is_seen_though_another_arm_lags(
+    tiny: ModuleType, corpus: Corpus, records: Records, record: Any
+) -> None:
+    study = tiny.study().replace(seeds=tuple(range(8)))
+    plan = asked(study, corpus, records)
+    records.write_snapshot(make_snapshot(plan, corpus))
+    record([run for run in plan.runs if run.seed < (4 if run.arm != "wild" else 2)], same)
+    then = study.replace(seeds=tuple(range(12)))
+    assert opened(records, make_snapshot(asked(then, corpus, records), corpus)) == {"kind": "open", "looks": [4, 12]}
+
+
+def test_a_contrast_is_seen_too(study: Study, corpus: Corpus, records: Records, record: Any) -> None:
+    """Of one arm alone, which no other is compared with."""
+    off = Ablated(attention=1.0)
+    arm = replace(study.arms[0], recipe=replace(study.arms[0].recipe, scored=(off,)))
+    alone = study.replace(arms=(arm,), contrasts=(Contrast("need", Cell("narrow", off), Cell("narrow")),))
+    plan = asked(alone, corpus, records)
+    records.write_snapshot(make_snapshot(plan, corpus))
+    record(plan.runs, same)
+    then = alone.replace(seeds=tuple(range(6)))
+    assert opened(records, make_snapshot(asked(then, corpus, records), corpus)) == {"kind": "open", "looks": [3, 6]}
+
+
+def test_a_question_is_as_old_as_it_has_been_asked_so(
+    study: Study, corpus: Corpus, records: Records, record: Any
+) -> None:
+    """With other seeds, arms or margin it is another one, but for seeds that are added to an open design."""
+
+    def since(other: Study, kind: str = "fixed") -> str:
+        snapshot = make_snapshot(asked(other, corpus, records), corpus)
+        return asked_since(records, snapshot | {"design": {**snapshot["design"], "kind": kind}})
+
+    first = make_snapshot(asked(study, corpus, records), corpus)
+    assert datetime.now(UTC) - datetime.fromisoformat(since(study)) < timedelta(minutes=1)
+    records.write_snapshot(first)
+    assert since(study) > "2020"  # the folder does not say since when it is asked
+    records.write_snapshot(first | {"asked": "2020-01-01T00:00:00+00:00"})
+    record(make_plan(study, corpus, []).runs[:2], same)
+    assert since(study) == "2020-01-01T00:00:00+00:00"
+    more = study.replace(seeds=tuple(range(6)))
+    assert since(more, "open") == "2020-01-01T00:00:00+00:00"
+    for other in (more, study.replace(margin=0.01), study.with_steps(20), study.until_decided(8)):
+        assert since(other) > "2021"
 
 
 @pytest.mark.parametrize(

@@ -266,6 +266,15 @@ def test_another_study_takes_over_what_is_recorded(copy: Path, give: Give, chang
     code, out, err = give(study=twin)
     assert (code, err) == (0, "")
     assert "9 runs were recorded by another study and are taken over" in out
-    frame = Records(copy / "results" / "twin-letters-txt").runs()
+    folder = copy / "results" / "twin-letters-txt"
+    frame = Records(folder).runs()
     assert set(frame["arm"]) == {"thin", "wide", "wild"}
-    assert set(frame["study"]) == {"twin-letters-txt"}
+    assert set(frame["study"]) == {"tiny-letters-txt"}
+    page = (folder / "report.html").read_text()
+    assert "9 of the runs were recorded by the study tiny-letters-txt before this question was asked" in page
+    assert "fixed before any run" not in page
+    first = Records(folder).snapshot()
+    assert give(study=twin)[0] == 0
+    again = Records(folder).snapshot()
+    assert len(first["taken_over"]) == 9
+    assert (first["asked"], first["taken_over"]) == (again["asked"], again["taken_over"])

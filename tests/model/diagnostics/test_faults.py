@@ -2,20 +2,26 @@
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
-from model.batches import training_batch
+from model.batches import IGNORED, Batch, training_batch
 from model.checks import CHECKS
+from model.cohort import Cohort
 from model.corpus.text import Corpus
+from model.diagnostics import checks, measure
 from model.diagnostics import faults as named
-from model.diagnostics import measure
-from model.diagnostics.faults import FAULTS, faults
+from model.diagnostics.checks import ENTROPY
+from model.diagnostics.diagnosis import diagnose
+from model.diagnostics.faults import FAULTS, SIGNS, faults
 from model.diagnostics.joints import Joints, silent, touch
-from model.diagnostics.slots import idle
+from model.diagnostics.live import asked
+from model.diagnostics.slots import Idle, idle
 from model.initializer import ScaledNormal
 from model.optimizer import AdamW
 from model.parts.attention import CausalAttention
@@ -35,7 +41,7 @@ from model.parts.norm import LayerNorm, RMSNorm
 from model.parts.position import RotaryPosition
 from model.recipe import Budget, Member, Precision, Recipe
 from model.train import Result, train
-from model.transformer import ModelConfig
+from model.transformer import ModelConfig, Transformer
 
 # First weights wide enough that 16 features carry what 128 do at the usual 0.02.
 HEALTHY = ModelConfig(
@@ -83,6 +89,72 @@ def test_the_fault_and_no_other_is_named(fault: str, precision: Precision, corpu
     alarms = points(trained(FAULTY[fault], corpus, precision, rate), "alarm ")
     assert [name for name, raised in alarms.items() if raised] == [fault]
     assert list(alarms) == list(FAULTS)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("factor", [1.05, 1.2, 1.4])
+def test_a_stream_that_is_amplified_a_little_is_named_too(factor: float, precision: Precision, corpus: Corpus) -> None:
+    """It grows by the factor's square a block, however little that is against what the branches add."""
+    result = trained(replace(HEALTHY, placement=AmplifyingResidual(factor)), corpus, precision)
+    assert [name for name, raised in points(result, "alarm ").items() if raised] == [named.UNBOUNDED]
+    assert points(result, "symptom ")[named.UNBOUNDED] == pytest.approx(factor**2, rel=0.02)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("fault", sorted(set(FAULTS) - {named.UNBOUNDED, named.BETWEEN}))
+def test_where_the_stream_passes_it_is_multiplied_by_one(fault: str, precision: Precision, corpus: Corpus) -> None:
+    symptoms = points(trained(FAULTY[fault], corpus, precision), "symptom ")
+    assert symptoms[named.UNBOUNDED] == pytest.approx(1, abs=2e-3)
+
+
+class _AddingAttention(nn.Module):
+    """Its input is added to what it gives before the block does so once more."""
+
+    def __init__(self, norm: nn.Module, attention: nn.Module) -> None:
+        super().__init__()
+        self.inner_norm, self.inner = norm, attention
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        y_BTD: Tensor = 2 * x_BTD + self.inner(self.inner_norm(x_BTD))
+        return y_BTD
+
+
+def test_a_branch_that_adds_what_it_reads_is_an_unbounded_residual(corpus: Corpus) -> None:
+    """What it writes is no part of what passes the branches by, but the stream grows by it all the same."""
+    model, batch = HEALTHY.build(seed=0), training_batch(corpus, 8, 4, seed=0, step=0)
+    for block in model.blocks:
+        block.attention, block.attention_norm = _AddingAttention(block.attention_norm, block.attention), nn.Identity()
+    anatomy, joined = measure(model, batch), touch(model, batch)
+    assert anatomy.bypass_factor_L == pytest.approx(1)
+    found = {c.name: c for c in faults(anatomy, anatomy, joined, idle(model, [batch]))}
+    assert found[named.UNBOUNDED].value == pytest.approx(3, rel=0.1)
+    assert not found[named.UNBOUNDED].passed
+
+
+@pytest.fixture(scope="module")
+def twenty(corpus: Corpus) -> list[Result]:
+    """Healthy models that have learned most of what there is to learn."""
+    recipe = Recipe(HEALTHY, AdamW(1e-2, warmup=5), Budget(steps=120, batch=8), diagnosed=True)
+    return train([Member(recipe, seed) for seed in range(20)], corpus, keep_models=True)
+
+
+def test_twenty_healthy_models_that_were_trained_raise_no_alarm(twenty: list[Result]) -> None:
+    for result in twenty:
+        alarms = points(result, "alarm ")
+        assert list(alarms) == list(FAULTS)
+        assert not any(alarms.values())
+
+
+def test_twenty_healthy_models_that_were_trained_pass_the_checks(twenty: list[Result]) -> None:
+    """Attention may average: in this text the last letter tells all there is to know of the next one."""
+    averages = {"attention entropy, mean", "attention entropy, highest layer"}
+    for result in twenty:
+        assert result.kept is not None
+        model, probe = HEALTHY.build(seed=0), result.kept.probe
+        model.load_state_dict(result.kept.weights)
+        found = checks(measure(model, probe), touch(model, probe))
+        assert [check.sentence for check in found if not check.passed and check.name not in averages] == []
+        assert all(check.value > ENTROPY[1] for check in found if not check.passed)
 
 
 @pytest.mark.parametrize("name", SOUND)
@@ -183,6 +255,7 @@ def test_a_check_says_number_limit_and_where_to_look(corpus: Corpus) -> None:
     model, batch = config.build(seed=0), training_batch(corpus, 8, 4, seed=0, step=0)
     a = measure(model, batch)
     found = {c.name: c for c in faults(a, a, touch(model, batch), idle(model, [batch]))}
+    assert "at any of the 32 positions looked at" in found[named.DEAD].look_at
     sentence = found[named.AFTER_HEAD].sentence
     assert sentence.startswith("norm-after-head: ")
     assert "the limit is > 0.5" in sentence
@@ -207,10 +280,46 @@ def test_a_slot_is_idle_when_no_window_of_any_batch_uses_it(corpus: Corpus) -> N
             used[layer] |= (z_BTF > 0).flatten(0, 1).any(0)
             x_BTD = block(x_BTD)
         shares.append(1 - used.double().mean(1).numpy())
-        np.testing.assert_allclose(idle(model, batches[: len(shares)]), shares[-1])
+        found = idle(model, batches[: len(shares)])
+        np.testing.assert_allclose(found.share_L, shares[-1])
+        assert found.positions == 8 * len(shares)
     assert (shares[0] > shares[-1]).all()
     assert (shares[-1] >= 0.25).all()
 
 
 def test_no_slot_of_gelu_is_idle_however_few_the_windows(corpus: Corpus) -> None:
-    assert not idle(HEALTHY.build(seed=0), [training_batch(corpus, 8, 1, seed=0, step=0)]).any()
+    assert not idle(HEALTHY.build(seed=0), [training_batch(corpus, 8, 1, seed=0, step=0)]).share_L.any()
+
+
+def test_windows_of_padding_are_no_text(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slot that only padding activates is idle; all windows that have a target are looked at."""
+    recipe = Recipe(HEALTHY, AdamW(1e-2, warmup=0), Budget(steps=1, batch=8))
+    cohort = Cohort([Member(recipe, 0)], corpus, "cpu", compiled=False)
+    padding = Batch(torch.zeros(8, 8, dtype=torch.long), torch.full((8, 8), IGNORED))
+    cohort.held_out = [*cohort.held_out, padding]
+    seen: list[Batch] = []
+
+    def noting(model: Transformer, batches: Iterable[Batch]) -> Idle:
+        seen.extend(batches)
+        return idle(model, seen)
+
+    monkeypatch.setattr("model.diagnostics.diagnosis.idle", noting)
+    diagnose(cohort, 0)
+    assert all((batch.targets_BT != IGNORED).any(dim=1).all() for batch in seen)
+    assert sum(len(b.inputs_BT) for b in seen) == sum(len(asked(b).inputs_BT) for b in cohort.held_out)
+    assert all(len(batch.inputs_BT) for batch in seen)
+
+
+def test_no_fault_is_named_from_numbers_that_are_not_finite(corpus: Corpus) -> None:
+    model, batch = HEALTHY.build(seed=0), training_batch(corpus, 8, 4, seed=0, step=0)
+    whole = measure(model, batch)
+    broken, joined, unused = replace(whole, loss=math.nan), touch(model, batch), idle(model, [batch])
+    assert faults(broken, whole, joined, unused) == faults(whole, broken, joined, unused) == []
+
+
+def test_a_sign_says_when_it_alarms() -> None:
+    assert SIGNS[named.UNBOUNDED].alarm_when == "≥ 1.05"
+    assert SIGNS[named.EPS].alarm_when == "≤ 0.707"
+    for name, sign in SIGNS.items():
+        assert not sign.check(name, sign.limit, 1).passed
+        assert sign.check(name, sign.limit + (-1e-6 if sign.above else 1e-6), 1).passed

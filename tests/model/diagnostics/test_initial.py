@@ -41,3 +41,12 @@ def test_the_command_prints_and_writes(tmp_path: Path, capsys: pytest.CaptureFix
     assert len(found["pre-norm with plain weights"]["2"]["activation_R"]) == 3
     assert main(["--depths", "0"]) == 2
     assert "layers must be at least 1" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_written_is_told_before_the_work(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("model.diagnostics.__main__.at_initialisation", None)  # what would fail if it were called
+    path = tmp_path / "nothing" / "found.json"
+    assert main(["--json", str(path)]) == 2
+    assert capsys.readouterr() == ("", f"{path} cannot be written (No such file or directory).\n")

@@ -111,10 +111,20 @@ def test_the_probe_has_no_window_without_a_target(corpus: Corpus, recipe: Recipe
     assert (found.targets_BT != IGNORED).any(dim=1).all()
     rows = torch.arange(10)[:, None].expand(-1, 3)
     targets = rows.where(rows % 2 == 0, IGNORED)
-    assert spread_out([Batch(rows[:4], targets[:4]), Batch(rows[4:], targets[4:])], 2).inputs_BT[:, 0].tolist() == [
-        0,
-        4,
-    ]
+    assert chosen([Batch(rows[:4], targets[:4]), Batch(rows[4:], targets[4:])], 2) == [0, 4]
+
+
+def chosen(batches: list[Batch], windows: int) -> list[int]:
+    return spread_out(batches, windows).inputs_BT[:, 0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("n", "windows", "places"), [(7, 4, [0, 1, 3, 5]), (3, 2, [0, 1]), (9, 3, [0, 3, 6]), (2, 5, [0, 1]), (0, 2, [])]
+)
+def test_a_few_windows_are_spread_over_all(n: int, windows: int, places: list[int]) -> None:
+    """Also where there are less than twice as many as are wanted."""
+    rows = torch.arange(n)[:, None].expand(-1, 3)
+    assert chosen([Batch(rows, rows)], windows) == places
 
 
 def test_what_is_not_finite_is_no_point(corpus: Corpus, recipe: Recipe, monkeypatch: pytest.MonkeyPatch) -> None:
