@@ -6,7 +6,7 @@ STARTED := $(shell date +%s)
 RESULTS ?= results
 TRACKING ?= sqlite:///mlflow.db
 
-.PHONY: help setup sweep rehearsal test lint ui findings benchmark calibration claims cluster-check constraints clean
+.PHONY: help setup sweep rehearsal rehearsals test lint ui findings benchmark calibration claims cluster-check constraints clean
 
 help: ## show these lines
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/make \1	\2/' | expand -t 20
@@ -24,6 +24,9 @@ setup: .venv/ready ## make .venv with the pinned packages
 rehearsal: .venv/ready ## the main job in about 3 minutes: every part at work, nothing found out
 	$(BIN)/python sweeps/ffn_ratio.py --preset quick
 	@$(took)
+
+rehearsals: .venv/ready ## every study at work for a few updates, one line each (half an hour)
+	bash tests/rehearsals.sh
 
 sweep: .venv/ready ## the main job: three ways to spend parameters, ten seeds each, a verdict
 	$(BIN)/python sweeps/ffn_ratio.py --seeds 10
