@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from model.cohort import Cohort
-from model.corpus.text import Corpus
+from model.corpus.text import Corpus, build_corpus
+from model.parts.attention import FUSED_FROM
 from model.recipe import Budget, Member, Recipe
 from model.recorded import Recorded, called
 from model.train import Result, train, training
@@ -36,6 +37,15 @@ def test_a_gpu_trains_as_the_cpu_does(
         on_gpu = end.value
     for ours, theirs in zip(on_gpu, train(members, corpus), strict=True):
         np.testing.assert_allclose(losses(ours), losses(theirs), rtol=0, atol=tolerance)
+
+
+def test_long_windows_are_attended_to_by_the_fused_kernel_as_by_the_plain_one(
+    letters: list[str], recipe: Recipe
+) -> None:
+    long = replace(recipe, model=replace(recipe.model, context=FUSED_FROM), budget=Budget(8, 2))
+    text = build_corpus("letters", letters * 4, vocabulary_size=12, context_length=FUSED_FROM)
+    (on_gpu,), (on_cpu,) = (train([Member(long, 0)], text, device) for device in ("cuda", "cpu"))
+    np.testing.assert_allclose(losses(on_gpu), losses(on_cpu), rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("batch", [8, 512])
