@@ -110,7 +110,7 @@ def adjacent_kl(kl: Mapping[str, Sequence[float]]) -> Figure:
         _wide(axes.yaxis, *kl.values(), [limit])
         axes.set_xlabel("position")
         axes.set_ylabel("KL to the one before (nats)")
-        axes.set_title(f"dotted: {limit:g}, the least that is healthy", loc="left")
+        axes.set_title(f"dotted: {limit:g}, the least that the check lets pass", loc="left")
         figure.legend(*axes.get_legend_handles_labels(), loc="outside upper left", ncols=2, frameon=False)
     return figure
 

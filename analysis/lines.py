@@ -35,10 +35,15 @@ def learning_curves(curves: pd.DataFrame, arms: Sequence[str], baselines: Mappin
                     axes.plot(loss.index, loss["mean"], **style, lw=0.8, alpha=0.65)
             axes.set_xlim(first, end)
             axes.set_ylabel(label)
+        lowest = curves.loc[curves["name"] == "val_loss", "value"].min()
         for name, level in baselines.items():
             whole.axhline(level, color=INK, lw=0.9, ls=":")
-            place = {"textcoords": "offset points", "ha": "right", "va": "bottom", "size": 8.5}
-            whole.annotate(f"{name} {level:.2f}", (end, level), (-2, 2), **place)
+            under = level < lowest  # its name then stands under it, where no curve comes
+            place = {"textcoords": "offset points", "ha": "right", "va": "top" if under else "bottom", "size": 8.5}
+            whole.annotate(f"{name} {level:.2f}", (end, level), (-2, -3 if under else 2), **place)
+            if under:
+                bottom, top = whole.get_ylim()
+                whole.set_ylim(bottom=min(bottom, level - 0.09 * (top - level)))
         late.set_xlabel("training step")
         late.set_title("the last half, held-out loss only", loc="left")
         if arms:
