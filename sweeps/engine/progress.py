@@ -12,7 +12,7 @@ from rich.text import Text
 
 from analysis.compare import Analysis
 from analysis.design import TUNE
-from analysis.wording import count, duration, numbers
+from analysis.wording import duration, numbers
 from model.train import Result
 from sweeps.engine.plan import Cohort, Plan, Run
 
@@ -130,7 +130,7 @@ class Progress:
         done = min((arm.n + arm.diverged for arm in arms), default=0)
         if self.plan.study.looks or done >= planned:
             return "So far"
-        return f"So far, {done} of {count(planned, 'planned seed')}"
+        return f"So far, before all {planned} planned seeds"
 
     def _redraw(self) -> None:
         if self.console.is_terminal and self.clock() - self.drawn > 1 / REFRESHES_PER_SECOND:

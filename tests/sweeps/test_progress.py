@@ -85,7 +85,7 @@ def test_on_a_pipe_a_line_per_ending(plan: Plan, cohorts: list[Cohort], nothing:
         progress.recorded(1, "wide seeds 1, 2: 2.3456, 2.4567 (1 s a run)", nothing)
     (line,) = file.getvalue().splitlines()
     assert line.startswith("wide seeds 1, 2: 2.3456, 2.4567 (1 s a run). 5/9 runs done, 0 running, 4 left")
-    assert line.endswith("So far, 0 of 3 planned seeds: wide undecided; wild undecided.")
+    assert line.endswith("So far, before all 3 planned seeds: wide undecided; wild undecided.")
 
 
 def test_on_a_terminal_a_live_table(plan: Plan, cohorts: list[Cohort], nothing: Analysis) -> None:
@@ -96,7 +96,7 @@ def test_on_a_terminal_a_live_table(plan: Plan, cohorts: list[Cohort], nothing: 
         progress.recorded(0, "narrow seeds 1, 2", nothing)
     shown = file.getvalue()
     assert "tiny: 7/9 runs done" in shown
-    assert "So far, 0 of 3 planned seeds:" in shown
+    assert "So far, before all 3 planned seeds:" in shown
     assert "no interval yet" in shown
     assert not re.search(r"━.*wide", shown)  # the bar has a line of its own
 
@@ -115,7 +115,7 @@ def test_a_running_verdict_says_of_how_many_of_the_planned_seeds_it_is(
     arms = tuple(
         replace(arm, n=n, diverged=lost) for arm, n, lost in zip(nothing.arms, (3, 2, 0), (0, 0, 2), strict=True)
     )
-    assert "So far, 2 of 3 planned seeds: wide undecided" in told(plan, replace(nothing, arms=arms))
+    assert "So far, before all 3 planned seeds: wide undecided" in told(plan, replace(nothing, arms=arms))
     done = tuple(replace(arm, n=3) for arm in nothing.arms)
     assert "So far: wide undecided" in told(plan, replace(nothing, arms=done))
     looked_at = replace(plan, study=plan.study.until_decided(8))
