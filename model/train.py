@@ -88,7 +88,12 @@ def training(
 
 
 def worth_compiling(members: Sequence[Member], device: str) -> bool:
-    """Whether a cohort's updates are so much work that a compiled program saves more than compiling takes."""
+    """Whether a cohort's updates are so much work that a compiled program saves more than compiling takes.
+
+    Never what is wrong on purpose: a compiler may mend it. It leaves out a cast to bfloat16 that is taken back at once.
+    """
+    if members[0].recipe.wrong_on_purpose:
+        return False
     flops = sum(m.recipe.tokens * counting.training_flops_per_token(m.recipe.model) for m in members)
     return flops >= WORTH_COMPILING[device] and has_compiler(device)
 

@@ -124,6 +124,8 @@ def test_short_work_is_not_compiled(recipe: Recipe) -> None:
     assert not worth_compiling([Member(recipe, seed) for seed in range(10)], "cpu")
     assert not worth_compiling([Member(replace(chapter, budget=Budget(110)), 0)], "cpu")
     assert worth_compiling([Member(chapter, seed) for seed in range(8)], "cpu") == has_compiler("cpu")
+    faulty = replace(chapter, wrong_on_purpose=True)
+    assert not worth_compiling([Member(faulty, seed) for seed in range(8)], "cpu")  # a compiler may mend a fault
 
 
 def test_results_hold_plain_numbers(corpus: Corpus, recipe: Recipe) -> None:
