@@ -39,11 +39,9 @@ def e_claims(d_RN: Array, counts: Sequence[int]) -> Flags:
 
 
 def spend_equivalent(d_RN: Array, counts: Sequence[int], margin: float) -> Flags:
-    """`sequential.spend`: by this look each side of the margin has been rejected once, one-sided at 5 %."""
+    """`sequential.spend`: at this look both sides of the margin are rejected, one-sided at 5 % over all looks."""
     looks = zip(prefixes(d_RN, counts), _thresholds(counts, 2 * ALPHA), strict=True)
-    rejected = np.array([[2 * p_R <= limit for p_R in found.outside_p(margin)] for found, limit in looks])
-    both: Flags = np.all(np.maximum.accumulate(rejected, axis=0), axis=1)
-    return both
+    return np.array([np.all([2 * p_R <= limit for p_R in found.outside_p(margin)], axis=0) for found, limit in looks])
 
 
 def naive_equivalent(d_RN: Array, counts: Sequence[int], margin: float) -> Flags:
