@@ -25,7 +25,7 @@ rehearsal: .venv/ready ## the main job in about 3 minutes: every part at work, n
 	$(BIN)/python sweeps/ffn_ratio.py --preset quick
 	@$(took)
 
-rehearsals: .venv/ready ## every study at work for a few updates, one line each (half an hour)
+rehearsals: .venv/ready ## every study at work for a few updates, one line each
 	bash tests/rehearsals.sh
 
 sweep: .venv/ready ## the main job: three ways to spend parameters, ten seeds each, a verdict
