@@ -4,7 +4,7 @@
 and the chapter's 12-layer one the time of a member's update when 1 to 32 seeds train in lockstep (as a sweep has
 them: a cohort a core, one thread each, through ``model.train``), their ratio to a plain eager fp32 loop (one process,
 PyTorch's own threads), and the share of the bf16 rate; and what a run costs besides its training. The sides take
-turns; every number is a median over the rounds. ``--json FILE`` writes them.
+turns; every number is a median over the rounds. ``--json FILE`` writes them, those of the deepest model on top.
 """
 
 import json
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
@@ -32,7 +32,7 @@ from torch import nn
 from model import counting
 from model.batches import training_batch
 from model.corpus.text import Corpus, Vocabulary
-from model.hardware import native_bf16
+from model.hardware import ALLOCATOR, native_bf16
 from model.recipe import Member, Recipe
 from model.train import training
 from sweeps.baseline import BASELINE
@@ -115,17 +115,24 @@ def finish(device: str) -> None:
 
 
 @contextmanager
-def started(target: Any, arguments: Sequence[tuple[Any, ...]]) -> Iterator[list[Connection]]:
-    """A process of `target` for each of `arguments`, ready to be timed, and ended afterwards."""
+def started(
+    target: Any, arguments: Sequence[tuple[Any, ...]], variables: Mapping[str, str] = {}
+) -> Iterator[list[Connection]]:
+    """A process of `target` for each of `arguments`, ready to be timed, and ended afterwards; `variables` are added to
+    its environment."""
     context = mp.get_context("spawn")
     ends = [context.Pipe() for _ in arguments]
     processes = [
         context.Process(target=target, args=(theirs, *own), daemon=True)
         for own, (_, theirs) in zip(arguments, ends, strict=True)
     ]
+    before = os.environ.copy()
+    os.environ.update(variables)
     for process, (_, theirs) in zip(processes, ends, strict=True):
         process.start()
         theirs.close()  # so that a child that dies is an EOFError here, not a wait without end
+    os.environ.clear()
+    os.environ.update(before)
     pipes = [ours for ours, _ in ends]
     for pipe in pipes:
         pipe.recv()
@@ -150,7 +157,7 @@ def compare(recipe: Recipe, members: int, device: str, places: int, rounds: int)
     fast = replace(recipe, precision="bf16" if native_bf16(device) else "fp32")
     shares = [list(range(place, members, places)) for place in range(min(places, members))]
     with (
-        started(serve_cohort, [(fast, device, share) for share in shares]) as sweep,
+        started(serve_cohort, [(fast, device, share) for share in shares], ALLOCATOR) as sweep,
         started(serve_plain, [(recipe, device)]) as plain,
     ):
         turn(sweep), turn(plain)  # warm
@@ -225,6 +232,8 @@ def main() -> None:
             "ms_per_member_step": {str(members): ms for members, ms in times.items()},
             "ratio_by_members": {str(members): ratio for members, ratio in ratios.items()},
         }
+    if options.layers:
+        told |= told["layers"][str(max(options.layers))]  # what is asked for first, where it is found first
     if options.short_runs:
         told["overhead_s_per_run"] = overhead(cores)
         print(f"80 short runs: {told['overhead_s_per_run']:.3f} s each besides their training", flush=True)

@@ -15,6 +15,7 @@ from typing import Any
 
 from model.checkpoint import Checkpoint
 from model.corpus.text import Corpus
+from model.hardware import ALLOCATOR
 from model.recipe import Member
 from sweeps.engine.places import Node, Places
 from sweeps.engine.plan import Cohort
@@ -47,6 +48,7 @@ def cluster(address: str | None) -> Iterator[None]:
             include_dashboard=False if address is None else None,
             log_to_driver=False,
             logging_level=logging.ERROR,
+            runtime_env={"env_vars": {name: os.environ.get(name, value) for name, value in ALLOCATOR.items()}},
         )
     except (ConnectionError, ValueError, RuntimeError, AuthenticationError) as error:
         reason = str(error).strip().splitlines()[0].partition(". ")[0].rstrip(".")

@@ -13,6 +13,7 @@ from rich.table import Table
 from analysis.wording import count, duration
 from model import counting
 from model.corpus.text import Corpus
+from model.hardware import keep_freed_memory
 from model.recipe import Member, Recipe
 from model.recorded import BEFORE
 from model.train import EVALUATIONS, training
@@ -42,6 +43,7 @@ def show_plan(plan: Plan, places: Places, corpus: Corpus, console: Console) -> N
     if not cohorts:
         console.print(f"All {len(plan.runs)} runs are recorded; the same command only writes the report again.")
         return
+    keep_freed_memory()  # as workers do
     seconds = _timed(cohorts, corpus, places.device)
     console.print(_lockstep(plan, cohorts, seconds))
     total = busy([len(cohort) * one for cohort, one in zip(cohorts, seconds, strict=True)], places.count)
