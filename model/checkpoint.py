@@ -32,7 +32,7 @@ class Checkpoint:
     def read(self) -> dict[str, Any] | None:
         """The state last written; None when there is none or it cannot be read, so that training starts anew."""
         try:
-            state: dict[str, Any] = torch.load(self.path, weights_only=True)
+            state: dict[str, Any] = torch.load(self.path, map_location="cpu", weights_only=True)
         except (OSError, RuntimeError, EOFError, pickle.UnpicklingError):
             return None
         return state

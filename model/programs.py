@@ -9,9 +9,11 @@ import atexit
 import functools
 import hashlib
 import os
+import platform
 import shutil
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,7 +35,7 @@ def program_key(members: Sequence[Member], device: str) -> str:
     shapes, the number of members, the threads, the machine's instructions, the version of PyTorch."""
     program = members[0].recipe.program
     once = replace(program, budget=Budget(1, program.budget.batch))  # how long it runs is no part of the program
-    machine = (torch.__version__, torch.backends.cpu.get_cpu_capability(), torch.get_num_threads(), device)
+    machine = (torch.__version__, _instructions(), torch.get_num_threads(), device)
     return hashlib.sha256(f"{_source()} {once} {len(members)} {machine}".encode()).hexdigest()[:16]
 
 
@@ -64,6 +66,16 @@ def publish(key: str) -> None:
             shutil.rmtree(path, ignore_errors=True)
     except OSError:  # a full disk, or another process that was first
         shutil.rmtree(copy, ignore_errors=True)
+
+
+@functools.cache
+def _instructions() -> str:
+    """All that the compiler may use when it compiles for this very processor."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith(("flags", "Features")):
+                return line
+    return f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
 
 
 @functools.cache

@@ -31,6 +31,15 @@ class Recorded:
         self.outputs: Outputs = ()
 
     def __call__(self, function: Callable[..., Outputs], *inputs: Tensor) -> Outputs:
+        """Raises torch.OutOfMemoryError, too, where memory fails that PyTorch did not ask for itself."""
+        try:
+            return self._call(function, *inputs)
+        except RuntimeError as error:
+            if isinstance(error, torch.OutOfMemoryError) or not _of_memory(error):
+                raise
+            raise torch.OutOfMemoryError(str(error)) from error
+
+    def _call(self, function: Callable[..., Outputs], *inputs: Tensor) -> Outputs:
         self.calls += 1
         if self.calls <= BEFORE:
             return _aside(function, inputs)
@@ -43,16 +52,20 @@ class Recorded:
         return self.outputs
 
     def _record(self, function: Callable[..., Outputs]) -> None:
-        """Raises torch.OutOfMemoryError also where memory fails that is CUDA's own, which PyTorch calls otherwise."""
         before = torch.cuda.current_stream()
         try:
             with torch.cuda.graph(self.graph, stream=_side()):  # nothing is run
                 self.outputs = function(*self.inputs)
-        except torch.AcceleratorError as error:
-            torch.cuda.set_stream(before)  # which the context has left as it was while it recorded
-            if "out of memory" not in str(error):
-                raise
-            raise torch.OutOfMemoryError(str(error)) from error
+        finally:
+            torch.cuda.set_stream(before)  # where recording fails, the context leaves the stream on which it was
+
+
+def _of_memory(error: BaseException) -> bool:
+    """Whether it, or what was being handled when it came, tells of memory that failed: CUDA's own, or that of cuBLAS;
+    a recording that breaks off ends with an error of its own."""
+    before = error.__context__
+    told = any(words in str(error) for words in ("out of memory", "ALLOC_FAILED"))
+    return told or isinstance(error, torch.OutOfMemoryError) or (before is not None and _of_memory(before))
 
 
 def called(function: Callable[..., Outputs], *inputs: Tensor) -> Outputs:

@@ -111,21 +111,20 @@ class _Training:
         keep_models: bool,
     ) -> None:
         self.members, self.checkpoint, self.keep_models = list(members), checkpoint, keep_models
-        self.recipe = members[0].recipe
+        self.recipe, self.device = members[0].recipe, device
         self.compiled = worth_compiling(members, device) if compiled is None else compiled
         self.identity = f"{corpus.sha256} {device} {self.compiled} {self.members}"
         self.courses = [Course() for _ in members]
         self.rows = list(range(len(members)))
         self.step, self.earlier, self.started = 0, 0.0, time.perf_counter()
-        self.program = program_key(members, device) if self.compiled else None
-        if self.program:
-            take_up(self.program)
         self.cohort = Cohort(members, corpus, device, self.compiled)
         self.probe = probe(self.cohort)
+        self.unpublished: str | None = None  # the program that the next update makes or takes
         self._resume()
+        self._take_up_program()
 
     def slices(self) -> Generator[Progress, None, list[Result]]:
-        steps, begun = self.recipe.budget.steps, self.step
+        steps = self.recipe.budget.steps
         clock = Clock(self.checkpoint.seconds if self.checkpoint else math.inf)
         every, evaluate_every = max(1, steps // CURVE_POINTS), -(-steps // EVALUATIONS)
         if not self.step:
@@ -135,8 +134,9 @@ class _Training:
             step, last = self.step, self.step == steps - 1
             noted = step % every == 0 or last
             self._update(step, noted)
-            if self.program and step == begun:
-                publish(self.program)
+            if self.unpublished:
+                publish(self.unpublished)
+                self.unpublished = None
             self.step += 1
             if self.step % evaluate_every == 0 or last:
                 self._score()
@@ -217,6 +217,14 @@ class _Training:
             self.rows = [self.rows[index] for index in going]
             if going:
                 self.cohort.keep(going)
+                self._take_up_program()
+
+    def _take_up_program(self) -> None:
+        """Compile what comes next for as many members as there are now, or take it from where it is published."""
+        if self.compiled and self.rows:
+            key = program_key([self.members[row] for row in self.rows], self.device)
+            take_up(key)
+            self.unpublished = key
 
     def _made(self) -> int:
         """Updates of all members; a diverged one counts as if it had made all the cohort made."""
@@ -238,6 +246,8 @@ class _Training:
             return
         self.courses = [Course(**course) for course in state["courses"]]
         self.step, self.earlier, self.rows = state["step"], state["seconds"], state["rows"]
-        if self.rows and len(self.rows) < len(self.members):
+        if not self.rows:
+            return  # all have diverged, and nothing is computed any more
+        if len(self.rows) < len(self.members):
             self.cohort.keep(self.rows)
         self.cohort.restore(state["cohort"])

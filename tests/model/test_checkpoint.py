@@ -64,6 +64,20 @@ def test_one_left_of_three_resumes_too(corpus: Corpus, recipe: Recipe, tmp_path:
     assert timeless(train(members, corpus, checkpoint=checkpoint)) == timeless(train(members, corpus))
 
 
+def test_none_left_of_three_resumes_too(corpus: Corpus, recipe: Recipe, tmp_path: Path) -> None:
+    """The last member diverges after the cohort was made smaller, and the state is written before results are."""
+    slow = replace(recipe, optimizer=AdamW(1e30, warmup=0))
+    late = replace(recipe, optimizer=AdamW(1e4, warmup=0, clip=1e30))
+    members = [Member(slow, 0), Member(slow, 1), Member(late, 2)]
+    checkpoint = Checkpoint(tmp_path / "cohort.pt", ALWAYS)
+    once = train(members, corpus, checkpoint=checkpoint)
+    state = checkpoint.read()
+    assert state is not None
+    assert state["rows"] == []
+    assert len(state["cohort"]["weights"]) == 1
+    assert timeless(train(members, corpus, checkpoint=checkpoint)) == timeless(once)
+
+
 def test_the_state_of_others_is_left_alone(corpus: Corpus, recipe: Recipe, tmp_path: Path) -> None:
     """Other seeds, another recipe or order of members, another text: training begins anew."""
     checkpoint = Checkpoint(tmp_path / "cohort.pt", ALWAYS)

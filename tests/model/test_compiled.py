@@ -1,6 +1,6 @@
 """A compiled cohort is the uncompiled one but for rounding, and goes on to the same bits.
 
-All in one file, of one recipe's shapes and two members, so that one process compiles one program, once.
+All in one file, of one recipe's shapes and two members, so that one process compiles one program a precision.
 """
 
 from collections.abc import Generator
@@ -14,7 +14,7 @@ from model.checkpoint import Checkpoint
 from model.corpus.text import Corpus
 from model.hardware import has_compiler
 from model.optimizer import AdamW
-from model.recipe import Budget, Member, Recipe
+from model.recipe import Budget, Member, Precision, Recipe
 from model.train import Progress, Result, training
 
 pytestmark = [
@@ -43,14 +43,16 @@ def timeless(results: list[Result]) -> list[str]:
     return [repr(replace(result, seconds=0.0)) for result in results]
 
 
-def test_it_differs_by_rounding_only(corpus: Corpus, recipe: Recipe) -> None:
-    """The training losses and the score, which is made by the same program."""
-    short = replace(recipe, budget=Budget(20, batch=8), precision="fp64")
+@pytest.mark.parametrize(("precision", "tolerance"), [("fp64", 1e-9), ("bf16", 3e-3)])
+def test_it_differs_by_rounding_only(corpus: Corpus, recipe: Recipe, precision: Precision, tolerance: float) -> None:
+    """The training losses and the score, which is made by the same program. In bf16 the compiler leaves out roundings
+    between steps that it fuses: 20 updates differ by 0.0003."""
+    short = replace(recipe, budget=Budget(20, batch=8), precision=precision)
     members = [Member(short, 0), Member(replace(short, optimizer=AdamW(1e-3, warmup=0)), 1)]
     both = (finish(training(members, corpus, "cpu", compiled=compiled)) for compiled in (False, True))
     for eager, compiled in zip(*both, strict=True):
-        np.testing.assert_allclose(losses(eager), losses(compiled), rtol=0, atol=1e-9)
-        assert eager.val_loss == pytest.approx(compiled.val_loss, abs=1e-9)
+        np.testing.assert_allclose(losses(eager), losses(compiled), rtol=0, atol=tolerance)
+        assert eager.val_loss == pytest.approx(compiled.val_loss, abs=tolerance)
 
 
 def test_it_resumes_to_the_same_bits(corpus: Corpus, recipe: Recipe, tmp_path: Path) -> None:

@@ -54,17 +54,34 @@ def test_first_it_is_called_then_recorded_then_played_back_on_what_is_given(gpu:
     assert play.graph.played == 4
 
 
+def broken_off() -> Exception:
+    """As when memory fails while an update is recorded, and the recording then fails to end."""
+    error = torch.AcceleratorError("operation failed due to a previous error during capture")
+    error.__context__ = torch.OutOfMemoryError("Tried to allocate 2.00 GiB")
+    return error
+
+
 @pytest.mark.parametrize(
-    ("message", "kind"), [("CUDA error: out of memory", torch.OutOfMemoryError), ("another", torch.AcceleratorError)]
+    ("error", "kind"),
+    [
+        (torch.AcceleratorError("CUDA error: out of memory"), torch.OutOfMemoryError),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"), torch.OutOfMemoryError),
+        (torch.OutOfMemoryError("Tried to allocate 2.00 GiB"), torch.OutOfMemoryError),
+        (broken_off(), torch.OutOfMemoryError),
+        (torch.AcceleratorError("another"), torch.AcceleratorError),
+        (ValueError("out of memory"), ValueError),
+    ],
 )
-def test_memory_of_cuda_itself_that_fails_is_told_as_memory(
-    gpu: SimpleNamespace, message: str, kind: type[Exception]
+@pytest.mark.parametrize("calls", [0, BEFORE])
+def test_memory_that_fails_is_told_as_memory_whoever_asked_for_it(
+    gpu: SimpleNamespace, error: Exception, kind: type[Exception], calls: int
 ) -> None:
     play = Recorded()
-    play.calls = BEFORE
+    play.calls = calls
 
     def function(x: Tensor) -> tuple[Tensor]:
-        raise torch.AcceleratorError(message)
+        raise error
 
-    with pytest.raises(kind):
+    with pytest.raises(kind) as raised:
         play(function, torch.zeros(1))
+    assert type(raised.value) is kind
