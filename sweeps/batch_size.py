@@ -31,7 +31,7 @@ def recipe(name: str, batch: int) -> Recipe:
 def study() -> Study:
     return Study(
         name="batch_size",
-        question="With all the same text, is post-norm usable over a wider range of rates when its batch is larger?",
+        question="With all the same text, does post-norm lose less away from its best rate when its batch is larger?",
         arms=tuple(
             Arm(f"{name}-{batch}", recipe(name, batch), f"{name}-norm, {WINDOWS // batch:,} updates on {batch} windows")
             for batch in BATCHES

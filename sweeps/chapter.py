@@ -2,7 +2,8 @@
 
 Five experiments of one run an arm: depth and placement of the norms, learning rate and placement, the residual stream,
 positions, context. Their arms are those of the studies that ask each question by itself, so that runs are shared with
-them both ways. The chapter read a figure off the last training batch; ours are read so too, and off all held-out text.
+them both ways. An update is of 32 windows throughout. The chapter read a figure off the last training batch; ours are
+read so too, and off all held-out text.
 """
 
 from collections.abc import Iterable
@@ -10,6 +11,7 @@ from dataclasses import replace
 
 from sweeps import context_length, norm_depth, norm_placement_lr, positions, residual
 from sweeps.baseline import MARGIN, MARGIN_REASON, NOT_TUNED
+from sweeps.context_length import WINDOWS
 from sweeps.engine.cli import main
 from sweeps.engine.published import Figure, Published
 from sweeps.engine.study import Arm, Study
@@ -50,10 +52,10 @@ def arms() -> Iterable[Arm]:
     for experiment, own, names in (
         ("depth", norm_depth.study(), DEPTH),
         ("residual", residual.study(), RESIDUAL),
-        ("context", context_length.study(), CONTEXT),
         ("positions", positions.study(), POSITIONS),
     ):
         yield from (replace(own.arm(name), name=f"{experiment}-{name}") for name in names)
+    yield from (replace(context_length.arm(int(name), WINDOWS), name=f"context-{name}") for name in CONTEXT)
     rates = norm_placement_lr.study()
     assert rates.tune
     for name in RATES:
@@ -103,6 +105,7 @@ def study() -> Study:
         not_controlled=(
             NOT_TUNED + " In the arms named rate it is the one that they are named after.",
             "Experiments differ in updates and in depth; only arms of one experiment are compared with each other.",
+            "Those of context differ in the text that they see as well, for an update is of 32 windows however long.",
             "The chapter's text cannot be had: the same poems, but its stuck runs lie below the unigram entropy of "
             "either stream that can be made of them.",
         ),

@@ -9,7 +9,7 @@ from model.corpus.text import Corpus
 from model.recipe import Recipe
 from model.scoring import AtLength
 from model.seeding import Fixed, Streams
-from sweeps import chapter
+from sweeps import chapter, context_length
 from sweeps.engine.fingerprint import recipe_text, run_id
 from sweeps.engine.plan import judged_runs
 from sweeps.engine.published import Figure, check_figures, check_pairs
@@ -25,13 +25,21 @@ def of_arm(arm: Arm, seed: int = 0) -> str:
 
 @pytest.mark.parametrize(
     ("experiment", "study"),
-    [("depth", "norm_depth"), ("residual", "residual"), ("context", "context_length"), ("positions", "positions")],
+    [("depth", "norm_depth"), ("residual", "residual"), ("positions", "positions")],
 )
 def test_runs_are_those_of_the_study_of_the_question(experiment: str, study: str) -> None:
     own = importlib.import_module(f"sweeps.{study}").study()
     for arm in own.arms:
         assert of_arm(ARMS[f"{experiment}-{arm.name}"]) == of_arm(arm)
         assert of_arm(ARMS[f"{experiment}-{arm.name}"], 1) != of_arm(arm)
+
+
+def test_an_update_is_of_32_windows_as_in_the_chapter() -> None:
+    """Those of context too, so that windows of 8 characters see an eighth of the text."""
+    assert {arm.recipe.budget.batch for arm in STUDY.arms} == {32}
+    own = {of_arm(arm) for arm in context_length.study().arms}
+    assert {of_arm(ARMS[f"context-{length}"]) for length in (8, 16, 32, 64, 128)} < own
+    assert ARMS["context-8"].recipe.tokens * 8 == ARMS["context-64"].recipe.tokens
 
 
 def test_the_rates_are_the_judged_runs_of_the_tuned_study(corpus: Corpus) -> None:
@@ -66,7 +74,7 @@ def test_arms_of_a_pair_differ_in_what_their_experiment_varies() -> None:
         ours, theirs = recipe_text(ARMS[arm].recipe), recipe_text(ARMS[other].recipe)
         assert arm.split("-")[0] == other.split("-")[0]
         assert all(ours[key] == theirs[key] for key in alike)
-        assert ARMS[arm].recipe.tokens == ARMS[other].recipe.tokens
+        assert "context" in arm or ARMS[arm].recipe.tokens == ARMS[other].recipe.tokens
 
 
 def test_figures_are_of_the_chapter_s_text_and_steps_alone() -> None:
