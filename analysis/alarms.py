@@ -1,7 +1,7 @@
 """Results that are too neat, too good or too poor to be taken at their word; each alarm says what to look at next."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations, groupby
 
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from analysis.intervals import no_variation
 from analysis.neat import CHANCE, grain, shifted, spread, tied_by_chance
 from analysis.tuning import Tuning
-from analysis.verdict import FEWEST_SEEDS
+from analysis.verdict import FEWEST_SEEDS, Verdict
 from analysis.wording import listed, numbers
 
 NEAR = 0.01  # a mean loss this close to a trivial baseline, or to 0, leaves no room for an effect, in nats
@@ -34,9 +34,14 @@ class Alarm:
 
 
 def alarms(
-    losses: Losses, compared_arms: Sequence[str], floors: Mapping[str, float], tuning: Tuning | None = None
+    losses: Losses,
+    compared_arms: Sequence[str],
+    floors: Mapping[str, float],
+    tuning: Tuning | None = None,
+    contrasts: Collection[Verdict] = (),
 ) -> tuple[Alarm, ...]:
-    """Every alarm of a study's completed losses; `floors` are the trivial baselines by name, in nats per token.
+    """Every alarm of a study's completed losses; `floors` are the trivial baselines by name, in nats per token, and
+    `contrasts` what was decided of trained models that are scored otherwise.
 
     Arms are held against each other among `compared_arms` only, the baseline first: an arm that fixes a stream may
     rightly meet the baseline on a seed. Of each kind the first are told and the rest is counted.
@@ -44,7 +49,7 @@ def alarms(
     means = {arm: float(np.mean([*of_arm.values()])) for arm, of_arm in losses.items() if of_arm}
     found = _few_seeds({arm: len(of_arm) for arm, of_arm in losses.items()})
     found += chain.from_iterable(_seedless(arm, [*of_arm.values()]) for arm, of_arm in losses.items())
-    found += _against_floors(means, floors) if floors else ()
+    found += _against_floors(means, floors, contrasts) if floors else ()
     found += _equal_losses(losses, compared_arms)
     twins = [set(alarm.arms) for alarm in found if alarm.name == _EQUAL]
     found += (alarm for alarm in _shifts(losses, compared_arms) if not any(set(alarm.arms) <= twin for twin in twins))
@@ -68,8 +73,13 @@ def _seedless(arm: str, values: Sequence[float]) -> Iterator[Alarm]:
         yield Alarm("zero seed variance", (arm,), text)
 
 
-def _against_floors(means: Mapping[str, float], floors: Mapping[str, float]) -> Iterator[Alarm]:
-    """Trivial baselines that cannot be, arms that end at one, and a task on which every arm ends at one or at 0."""
+def _against_floors(
+    means: Mapping[str, float], floors: Mapping[str, float], contrasts: Collection[Verdict]
+) -> Iterator[Alarm]:
+    """Trivial baselines that cannot be, arms that end at one, and a task on which every arm ends at one or at 0.
+
+    That every arm solves its task is as it should be where solved models are scored otherwise, and told apart so.
+    """
     highest = max(max(floors.values()), min(means.values(), default=0.0))
     trivial = {name: level for name, level in floors.items() if level >= TOO_GOOD * highest}
     for name in [name for name in floors if name not in trivial]:
@@ -97,7 +107,8 @@ def _against_floors(means: Mapping[str, float], floors: Mapping[str, float]) -> 
             "at another learning rate, or take a text from which a model of this size can learn."
         )
         yield Alarm("task shows nothing", tuple(means), text)
-    if means and highest > 10 * NEAR and all(abs(mean) < NEAR for mean in means.values()):
+    solved = bool(means) and highest > 10 * NEAR and all(abs(mean) < NEAR for mean in means.values())
+    if solved and not any(verdict.told_apart for verdict in contrasts):
         text = (
             f"Every arm ends within {NEAR:g} of a perfect score: the task is too easy to show a difference. Take a "
             "harder one, or fewer training steps."

@@ -4,7 +4,7 @@ The points are those of the source chapter, section 2.35. An answer is "verified
 where the study only says so, "not met", or "not known" where nothing tells.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Literal
@@ -35,8 +35,11 @@ class Point:
     why: str
 
 
-def checklist(snapshot: Mapping[str, Any], runs: pd.DataFrame, analysis: Analysis) -> tuple[Point, ...]:
-    """The seven points in the chapter's order; `runs` are those of the plan that are recorded.
+def checklist(
+    snapshot: Mapping[str, Any], runs: pd.DataFrame, analysis: Analysis, contrasts: Mapping[str, Comparison]
+) -> tuple[Point, ...]:
+    """The seven points in the chapter's order; `runs` are those of the plan that are recorded, `contrasts` by name
+    what was compared of trained models that are scored otherwise.
 
     Of a judged table little but the noise is known, and that is what it says.
     """
@@ -48,7 +51,7 @@ def checklist(snapshot: Mapping[str, Any], runs: pd.DataFrame, analysis: Analysi
         "Did every arm get the same tuning?": _UNKNOWN_TUNING if judged else _tuning(snapshot, runs, analysis),
         "Was the noise estimated?": _noise(snapshot, analysis),
         "Do trivial baselines anchor the numbers?": _baselines(snapshot, analysis),
-        "Can the task show the effect?": _task(snapshot, analysis),
+        "Can the task show the effect?": _task(snapshot, analysis, contrasts),
         "Are the limits stated?": _UNKNOWN_LIMITS if judged else _limits(snapshot),
     }
     return tuple(Point(question, *answer) for question, answer in answers.items())
@@ -136,7 +139,8 @@ def _noise(snapshot: Mapping[str, Any], analysis: Analysis) -> Answered:
         f"The noisiest arm, {arm.arm}, has an SD of {number(arm.sd, error)} over {arm.n} seeds "
         f"(95 % interval {span(arm.sd_interval95, error)})."
     )
-    found = {c.arm: smallest for c in analysis.comparisons if isfinite(smallest := _detectable(c, snapshot, analysis))}
+    compared = analysis.comparisons
+    found = {c.arm: smallest for c in compared if isfinite(smallest := _detectable(c, snapshot, len(compared)))}
     if not found:
         return "verified", text
     worst = max(found, key=lambda name: found[name])
@@ -166,35 +170,48 @@ def _baselines(snapshot: Mapping[str, Any], analysis: Analysis) -> Answered:
     )
 
 
-def _task(snapshot: Mapping[str, Any], analysis: Analysis) -> Answered:
+def _task(snapshot: Mapping[str, Any], analysis: Analysis, contrasts: Mapping[str, Comparison]) -> Answered:
     nothing = [a.sentence for a in analysis.alarms if a.name == "task shows nothing"]
     if nothing:
         return "not met", " ".join(nothing)
-    if not analysis.comparisons:
+    named = [(c.arm, c, len(analysis.comparisons)) for c in analysis.comparisons]
+    named += [(name, c, len(contrasts)) for name, c in contrasts.items()]
+    if not named:
         return "not known", "No arms are compared with each other."
-    enough = [c for c in analysis.comparisons if c.n >= FEWEST_SEEDS]
+    enough = [(name, c, family) for name, c, family in named if c.n >= FEWEST_SEEDS]
     if not enough:
         return "not known", "No comparison has seeds enough to tell."
-    apart = [c.arm for c in enough if c.verdict not in (Verdict.UNDECIDED, Verdict.EQUIVALENT)]
-    if apart:
-        others = listed(list(dict.fromkeys(c.baseline for c in enough if c.arm in apart)))
-        return "verified", f"It shows differences: {listed(apart)} and {others} are told apart."
+    if apart := _told_apart(analysis.comparisons, contrasts):
+        return "verified", f"It shows differences: {apart}."
+    none = "No arm is told apart" if not contrasts else "No arm and no side of a contrast is told apart"
     if snapshot["margin"] is None:
-        return "not known", "No arm is told apart, and without a margin there is no difference that ought to be."
-    found = {c.arm: _detectable(c, snapshot, analysis) for c in enough if c.verdict is Verdict.UNDECIDED}
+        return "not known", f"{none}, and without a margin there is no difference that ought to be."
+    undecided = [one for one in enough if one[1].verdict is Verdict.UNDECIDED]
+    found = {name: _detectable(c, snapshot, family) for name, c, family in undecided}
     if untested := [arm for arm, smallest in found.items() if not isfinite(smallest)]:
         return "not known", f"The losses of {listed(untested)} could not be tested."
     blind = {arm: smallest for arm, smallest in found.items() if smallest > snapshot["margin"]}
     if blind:
         arm, smallest = max(blind.items(), key=lambda item: item[1])
         return "not met", (
-            f"No arm is told apart, and of {arm} only a difference of {number(smallest, smallest / 3)} or more is "
+            f"{none}, and of {arm} only a difference of {number(smallest, smallest / 3)} or more is "
             f"found with 80 % power{_margin(snapshot)}: one that matters can have gone unseen."
         )
     return "verified", (
-        "No arm is told apart, and a difference of the margin would have been. Whether this text calls for what the "
-        "arms differ in, losses do not tell."
+        f"{none}, and a difference of the margin would have been. Whether this text calls for what the arms differ in, "
+        "losses do not tell."
     )
+
+
+def _told_apart(comparisons: Sequence[Comparison], contrasts: Mapping[str, Comparison]) -> str:
+    """Which arms are, and of how many contrasts the two sides; empty where none is."""
+    apart, sides = [], sum(c.verdict.told_apart for c in contrasts.values())
+    if arms := [c.arm for c in comparisons if c.verdict.told_apart]:
+        others = list(dict.fromkeys(c.baseline for c in comparisons if c.verdict.told_apart))
+        apart.append(f"{listed(arms)} and {listed(others)}")
+    if sides:
+        apart.append(f"the sides of {sides:,} of {count(len(contrasts), 'contrast')}")
+    return "; ".join(f"{who} are told apart" for who in apart)
 
 
 def _limits(snapshot: Mapping[str, Any]) -> Answered:
@@ -207,12 +224,12 @@ def _limits(snapshot: Mapping[str, Any]) -> Answered:
     )
 
 
-def _detectable(c: Comparison, snapshot: Mapping[str, Any], analysis: Analysis) -> float:
-    """The difference found with 80 % power by a fixed n, with this standard error and as many comparisons."""
+def _detectable(c: Comparison, snapshot: Mapping[str, Any], family: int) -> float:
+    """The difference found with 80 % power by a fixed n, with this standard error and `family` comparisons."""
     if c.n < FEWEST_SEEDS or not isfinite(c.standard_error):
         return float("nan")
     sides = 2 if snapshot["target"] is not None else 1
-    alpha = sides * snapshot.get("alpha", ALPHA) / len(analysis.comparisons)
+    alpha = sides * snapshot.get("alpha", ALPHA) / family
     return detectable_difference(c.n, c.standard_error * c.n**0.5, alpha)
 
 

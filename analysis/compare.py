@@ -6,7 +6,7 @@ among its differences) is described but not compared: its mean belongs to one dr
 the same recipe different. Works at any moment of a study, from no runs at all.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from math import isfinite
@@ -95,10 +95,13 @@ class Analysis:
     rehearsal: bool = False
 
 
-def analyse(runs: pd.DataFrame, snapshot: Mapping[str, Any], noise: bool = True) -> Analysis:
+def analyse(
+    runs: pd.DataFrame, snapshot: Mapping[str, Any], noise: bool = True, contrasts: Collection[Comparison] = ()
+) -> Analysis:
     """Guard, pair, compare and correct; `noise=False` leaves out the noise summary (for the running verdict).
 
-    Raises ValueError for runs that must not be compared (`guards.refuse_unfair`).
+    `contrasts` are those of the trained models, which alone may show what the task can show. Raises ValueError for
+    runs that must not be compared (`guards.refuse_unfair`).
     """
     table = Table.read(runs, snapshot)
     evidence = {arm: gather(table, arm) for arm in table.compared}
@@ -112,7 +115,7 @@ def analyse(runs: pd.DataFrame, snapshot: Mapping[str, Any], noise: bool = True)
         arms=tuple(summary(arm["name"], table) for arm in snapshot["arms"]),
         noise=summarise_noise(table.runs, table.losses, differences, snapshot) if noise else None,
         tuning=tuning,
-        alarms=alarms(table.losses, compared, snapshot["baselines"], tuning),
+        alarms=alarms(table.losses, compared, snapshot["baselines"], tuning, [c.verdict for c in contrasts]),
         rehearsal=bool(snapshot.get("rehearsal")),
     )
 

@@ -14,6 +14,7 @@ from analysis.records import TABLE
 from analysis.scored_text import scored_sections
 from analysis.tuning import ArmTuning, PointSummary, Tuning
 from analysis.wording import (
+    count,
     error_of_mean,
     error_of_sd,
     listed,
@@ -52,7 +53,7 @@ def markdown(material: Material) -> str:
         *(_compared(material) if analysis.comparisons or not contrasts else ()),
         *_looks(looked_at(material)),
         *(_tuning(analysis.tuning) if analysis.tuning else ()),
-        *scored_sections(material.scored),
+        *scored_sections(material.scored, s),
         *diagnosis_sections(material),
         "## Arms",
         _arms(material, analysis.arms),
@@ -167,6 +168,7 @@ def _made(material: Material) -> str:
             ("Commit", material.commit),
             ("Runs made at", listed(material.commits) if material.commits != [s["commit"]] else ""),
             ("Versions", "; ".join(material.versions)),
+            ("Precision", trained_in(material)),
             ("Device", listed(sorted(set(material.runs["device"])))),
             ("Corpus", f"{material.corpus}; SHA-256 `{s['corpus']['sha256']}`"),
             ("Held equal", " ".join(equal)),
@@ -174,6 +176,15 @@ def _made(material: Material) -> str:
         ]
     rows.append(("Trivial baselines", f"{material.trivial} {s['unit']}" if s["baselines"] else ""))
     return "\n".join(f"- {name}: {value}" for name, value in rows if value)
+
+
+def trained_in(material: Material) -> str:
+    """The precision of the recorded runs, by arm where there is more than one; empty where no run tells."""
+    told = material.runs[["precision", "arm"]].dropna()
+    arms = {str(name): listed(sorted(set(of))) for name, of in told.groupby("precision")["arm"]}
+    text = "; ".join(arms if len(arms) == 1 else (f"{name} ({of})" for name, of in arms.items()))
+    silent = len(material.runs) - len(told)
+    return f"{text}; {count(silent, 'run')} of which it is not recorded" if text and silent else text
 
 
 def _runs(material: Material) -> Iterator[str]:

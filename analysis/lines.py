@@ -36,19 +36,34 @@ def learning_curves(curves: pd.DataFrame, arms: Sequence[str], baselines: Mappin
             axes.set_xlim(first, end)
             axes.set_ylabel(label)
         lowest = curves.loc[curves["name"] == "val_loss", "value"].min()
-        for name, level in baselines.items():
-            whole.axhline(level, color=INK, lw=0.9, ls=":")
-            under = level < lowest  # its name then stands under it, where no curve comes
-            place = {"textcoords": "offset points", "ha": "right", "va": "top" if under else "bottom", "size": 8.5}
-            whole.annotate(f"{name} {level:.2f}", (end, level), (-2, -3 if under else 2), **place)
-            if under:
-                bottom, top = whole.get_ylim()
-                whole.set_ylim(bottom=min(bottom, level - 0.09 * (top - level)))
+        _name_levels(whole, baselines, end, lowest)
         late.set_xlabel("training step")
         late.set_title("the last half, held-out loss only", loc="left")
         if arms:
             figure.legend(*whole.get_legend_handles_labels(), loc="outside upper left", ncols=2, frameon=False)
     return figure
+
+
+def _name_levels(axes: Axes, levels: Mapping[str, float], end: int, lowest: float) -> None:
+    """A line at each of `levels` with its name at the right `end`: under it below the `lowest` loss, where no curve
+    comes, else above it. Names of lines that lie too close for a name between them stand above each other."""
+    for level in levels.values():
+        axes.axhline(level, color=INK, lw=0.9, ls=":")
+    bottom, top = axes.get_ylim()
+    groups: list[list[tuple[float, str]]] = []
+    for level, name in sorted((level, name) for name, level in levels.items()):
+        close = groups and level - groups[-1][-1][0] < 0.07 * (top - bottom)
+        if close and (level < lowest) == (groups[-1][-1][0] < lowest):
+            groups[-1].append((level, name))
+        else:
+            groups.append([(level, name)])
+    for group in groups:
+        under, text = group[0][0] < lowest, "\n".join(f"{name} {level:.2f}" for level, name in reversed(group))
+        level, side = group[0 if under else -1][0], "top" if under else "bottom"
+        place: dict[str, Any] = {"textcoords": "offset points", "ha": "right", "va": side, "size": 8.5}
+        axes.annotate(text, (end, level), (-2, -3 if under else 2), **place)
+        if under:
+            axes.set_ylim(bottom=min(axes.get_ylim()[0], level - 0.09 * len(group) * (top - level)))
 
 
 def response(tuned: pd.DataFrame, tuning: Tuning, label: str) -> Figure:

@@ -50,7 +50,8 @@ class Material:
                 "Give the study's command again to write it anew."
             )
         runs, curves = records.planned(snapshot)
-        return cls(snapshot, runs, curves, analyse(runs, snapshot))
+        contrasts = scored(runs, curves, snapshot).contrasts.values()
+        return cls(snapshot, runs, curves, analyse(runs, snapshot, contrasts=contrasts))
 
     @cached_property
     def arms(self) -> list[str]:
@@ -218,7 +219,7 @@ class Material:
     @cached_property
     def checklist(self) -> tuple[Point, ...]:
         """The seven points of the design, answered."""
-        return checklist(self.snapshot, self.runs, self.analysis)
+        return checklist(self.snapshot, self.runs, self.analysis, self.scored.contrasts)
 
     @property
     def equalities(self) -> list[Equality]:

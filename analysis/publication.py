@@ -15,6 +15,7 @@ from analysis.intervals import NAN, Interval, mean_interval, sd_of
 from analysis.noise import drawn_batch_sd
 from analysis.published import Held, Outcome, Spread, hold, pooled, scale
 from analysis.records import COMPLETED
+from analysis.verdict import FEWEST_SEEDS
 
 LAST_BATCH = "last_batch_loss"
 
@@ -23,8 +24,8 @@ LAST_BATCH = "last_batch_loss"
 class Row:
     """A figure of an arm, or with `against` the gap between two arms' figures, and what was found of it.
 
-    `held_out` is ours on all held-out text: the mean over seeds, for a gap of the per-seed differences. `scale` is the
-    figure's SD in that of the source's spread.
+    `held_out` is ours on all held-out text: the mean over `held_out_n` seeds, for a gap of the per-seed differences,
+    with an interval from three seeds up. `scale` is the figure's SD in that of the source's spread.
     """
 
     arm: str
@@ -33,6 +34,7 @@ class Row:
     held: Held
     scale: float
     held_out: float
+    held_out_n: int
     held_out95: Interval
     held_out_error: float
     diverged: int
@@ -42,14 +44,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Publication:
-    """All figures and gaps of one source, the spread they were judged by, ours less theirs on average, and the rule in
-    words, with the numbers that were fixed before any run and where they are from."""
+    """All figures and gaps of one source, the spread they were judged by, ours less theirs on average over the `read`
+    figures of which ours is by the same measure, the last batch, and the rule in words, with the numbers that were
+    fixed before any run and where they are from."""
 
     source: str
     figures: tuple[Row, ...]
     gaps: tuple[Row, ...]
     spread: Spread
     offset: float
+    read: int
     rule: str
 
     @property
@@ -58,8 +62,18 @@ class Publication:
         told = [_counted(noun, rows) for noun, rows in (("figure", self.figures), ("gap", self.gaps)) if rows]
         if isfinite(self.offset):
             place = "above" if self.offset > 0 else "below"
-            told.append(f"By the same measure ours lie {abs(self.offset):.3f} {place} the figures on average.")
+            told.append(
+                f"By the same measure, the last batch, ours lie {abs(self.offset):.3f} {place} the figures on average, "
+                f"over {self.read} of them."
+            )
         return tuple(told)
+
+    @property
+    def without_interval(self) -> str:
+        """Which held-out losses have none, as a sentence; empty where all have one."""
+        few = {row.held_out_n for row in (*self.figures, *self.gaps) if 0 < row.held_out_n < FEWEST_SEEDS}
+        seeds = "one seed" if few == {1} else f"fewer than {FEWEST_SEEDS} seeds"
+        return f"A held-out loss of {seeds} has no interval." if few else ""
 
 
 def hold_published(runs: pd.DataFrame, curves: pd.DataFrame, snapshot: Mapping[str, Any]) -> Publication | None:
@@ -104,10 +118,10 @@ def hold_published(runs: pd.DataFrame, curves: pd.DataFrame, snapshot: Mapping[s
         facts.row(a, b, LAST_BATCH, one, by, _paired(held_out[a], held_out[b]), "")
         for (a, b), one, by in zip(pairs, held[len(figures) :], scales[len(figures) :], strict=True)
     ]
-    known = [row.held.difference for row in rows if row.held.n]
+    known = [row.held.difference for row in rows if row.held.n and row.measure == LAST_BATCH]
     offset = float(np.mean(known)) if known else NAN
     rule = _rule(spread, max(row.scale for row in rows), published)
-    return Publication(published["source"], tuple(rows), tuple(between), spread, offset, rule)
+    return Publication(published["source"], tuple(rows), tuple(between), spread, offset, len(known), rule)
 
 
 def _rule(spread: Spread, largest: float, declared: Mapping[str, Any]) -> str:
@@ -166,9 +180,11 @@ class _Facts:
         why = self._why(held, mean, bool(against)) if held.n else self._nothing(arms)
         if not held.n and bad and not all(self.held_out[name] for name in arms):
             why = ""  # what there is has diverged
-        error = sd_of(values) / len(values) ** 0.5 if values else NAN
+        many = len(values) >= FEWEST_SEEDS
+        interval = mean_interval(values, 0.95) if many else Interval(NAN, NAN, 0.95)
+        error = sd_of(values) / len(values) ** 0.5 if many else NAN
         told = " ".join(filter(None, (lost, why)))
-        return Row(arm, against, measure, held, by, mean, mean_interval(values, 0.95), error, bad, note, told)
+        return Row(arm, against, measure, held, by, mean, len(values), interval, error, bad, note, told)
 
     def _nothing(self, arms: Sequence[str]) -> str:
         if not all(self.held_out[name] for name in arms):

@@ -1,14 +1,14 @@
 """Published figures beside ours in Markdown."""
 
 from collections.abc import Iterator, Sequence
+from math import isfinite
 
 from analysis.markdown import bullets, table
 from analysis.material import Material
 from analysis.publication import LAST_BATCH, Row, common_reasons
 from analysis.wording import mean_and_half, number, p_value
 
-_COLUMNS = "measure | published | ours ± 95 % for one run | difference | p adjusted | found | n | held-out | why"
-HEAD = ("arm", *_COLUMNS.split(" | "))
+_COLUMNS = "measure | published | ours ± 95 % for one run | difference | p adjusted | found | n"
 
 
 def published_sections(material: Material) -> list[str]:
@@ -17,7 +17,7 @@ def published_sections(material: Material) -> list[str]:
     if found is None:
         return []
     parts = ["## Published figures", f"From {found.source}.", bullets(found.sentences), found.rule]
-    parts += _table(found.figures)
+    parts += [*_table(found.figures), found.without_interval]
     if found.gaps:
         parts += ["Gaps between two arms, by the same measure:", *_table(found.gaps)]
     return parts
@@ -25,14 +25,21 @@ def published_sections(material: Material) -> list[str]:
 
 def _table(rows: Sequence[Row]) -> Iterator[str]:
     cells = _rows(rows)
-    known = len(HEAD) if any(row[-1] for row in cells) else len(HEAD) - 1  # the last column may be all empty
-    yield table(HEAD[:known], [row[:known] for row in cells])
+    held_out = "held-out" + (" ± half its 95 % interval" if with_interval(rows) else "")
+    head = ["arm", *_COLUMNS.split(" | "), held_out, "why"]
+    known = len(head) if any(row[-1] for row in cells) else len(head) - 1  # the last column may be all empty
+    yield table(head[:known], [row[:known] for row in cells])
     yield bullets(reasons(rows))
 
 
 def reasons(rows: Sequence[Row]) -> list[str]:
     """What several of `rows` would say of why, once, to stand below their table."""
     return [f"{outcome.capitalize()}: {why}" for why, outcome in common_reasons(rows).items()]
+
+
+def with_interval(rows: Sequence[Row]) -> bool:
+    """Whether one of the held-out losses has an interval."""
+    return any(isfinite(row.held_out95.low) for row in rows)
 
 
 def own_words(row: Row, rows: Sequence[Row]) -> str:

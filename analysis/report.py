@@ -21,13 +21,13 @@ from analysis import anatomy, figures, lines, wording
 from analysis.compare import plain, too_few, verdict_json
 from analysis.diagnosis_text import CHECKS, NUMBERS, cells, diagnosed, numbers_of
 from analysis.drawing import svg
-from analysis.finding import looked_at, markdown
+from analysis.finding import looked_at, markdown, trained_in
 from analysis.folder import replace_file
 from analysis.material import MOST_SHOWN, REHEARSAL, Material, loss_or_status, sample_size
 from analysis.methods import INFLATED, methods
-from analysis.published_text import measured, own_words, printed, reasons
+from analysis.published_text import measured, own_words, printed, reasons, with_interval
 from analysis.records import DIVERGED, FINDING, REPORT, TABLE, VERDICT
-from analysis.scored_text import HELD_OUT, SAME_MODELS, scored_json
+from analysis.scored_text import HELD_OUT, SAME_MODELS, guessed, scored_json
 from analysis.verdict import Verdict
 
 SIGNS = {
@@ -127,8 +127,11 @@ def _names(material: Material) -> dict[str, Any]:
         "nothing": math.nan,
         "held_out": HELD_OUT,
         "same_models": SAME_MODELS,
+        "guessed": guessed(s),
+        "precision": trained_in(material),
         **{name: getattr(wording, name) for name in ("mean_and_half", "error_of_mean", "error_of_sd", "listed")},
         "measured": measured,
+        "with_interval": with_interval,
         "printed": printed,
         "own_words": own_words,
         "reasons": reasons,

@@ -1,13 +1,13 @@
 """Models scored under several conditions, and their contrasts, in Markdown and JSON."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from analysis.compare import ArmSummary, comparison_json
 from analysis.markdown import table
 from analysis.scorings import Scored
-from analysis.wording import error_of_mean, error_of_sd, mean_and_half, number, p_value, seeds_needed, span
+from analysis.wording import error_of_mean, error_of_sd, listed, mean_and_half, number, p_value, seeds_needed, span
 
 HELD_OUT = "held-out loss"
 HEAD = "contrast | of | against | pairs | difference | 95 % interval | 90 % interval | p | p adjusted | verdict"
@@ -17,7 +17,7 @@ SAME_MODELS = (
 )
 
 
-def scored_sections(scored: Scored) -> Iterator[str]:
+def scored_sections(scored: Scored, snapshot: Mapping[str, Any]) -> Iterator[str]:
     """Sections of a finding; none where nothing is scored otherwise."""
     if not scored.scores and not scored.contrasts:
         return
@@ -26,8 +26,21 @@ def scored_sections(scored: Scored) -> Iterator[str]:
     if scored.contrasts:
         yield table([*HEAD.split(" | "), "seeds needed"], _contrasts(scored))
     if scored.scores:
+        yield guessed(snapshot)
         head = ["arm", "scored", "n", "mean ± half its 95 % interval", "SD", "diverged", "missing"]
         yield table(head, ([arm, how or HELD_OUT, *_score(one)] for (arm, how), one in scored.scores.items()))
+
+
+def guessed(snapshot: Mapping[str, Any]) -> str:
+    """What a guess costs on each part of the text that is scored, as a sentence; empty where that is not known, as of
+    a text without parts."""
+    costs = [f"{number(loss, 0.05)} on {part}" for part, loss in (snapshot.get("guesses") or {}).items()]
+    if not costs:
+        return ""
+    return (
+        f"A guess among the possible answers costs {listed(costs)} ({snapshot['unit']}): a loss above that is worse "
+        "than guessing."
+    )
 
 
 def _contrasts(scored: Scored) -> Iterator[list[str]]:

@@ -29,6 +29,11 @@ class Verdict(StrEnum):
     WORSE_WITHIN_MARGIN = "worse but within margin"
     UNDECIDED = "undecided"
 
+    @property
+    def told_apart(self) -> bool:
+        """Whether a difference was shown, of whatever size."""
+        return self not in (Verdict.EQUIVALENT, Verdict.UNDECIDED)
+
 
 def equivalence_p(difference: Difference, margin: float | None) -> float:
     """The larger p of the two one-sided t-tests of |difference| >= `margin`; NaN where the difference's own p is, and

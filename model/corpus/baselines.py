@@ -1,4 +1,4 @@
-"""What a model must beat to have learned anything: losses of predictors that ignore their input, in nats per token."""
+"""What a model must beat to have learned anything: losses of predictors that ignore their input, in nats per target."""
 
 import math
 
@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.corpus.text import Corpus
+
+UNIFORM, UNIGRAM, GUESS = "uniform", "unigram", "guess among the possible answers"
 
 
 def uniform_loss(vocabulary_size: int) -> float:
@@ -30,6 +32,28 @@ def unigram_loss(targets: NDArray[np.integer]) -> float:
     _, counts = np.unique(targets, return_counts=True)
     shares = counts / targets.size
     return float(-(shares @ np.log(shares))) + 0.0  # + 0.0: a single repeated token scores 0, not -0
+
+
+def guess_losses(corpus: Corpus) -> dict[str, float]:
+    """ln n by part of the held-out text ("" where it has none): what a guess among the n possible answers costs there.
+    Of an ordinary text, which has no answers, nothing.
+
+    A task asks for few of its symbols: where 32 of 35 can be the answer, a guess costs ln 32, not ln 35.
+    """
+    return {part: math.log(n) for part, n in corpus.answers.items()}
+
+
+def trivial_losses(corpus: Corpus) -> dict[str, float]:
+    """A guess and the unigram by name, exactly on the held-out tokens that a model's loss is averaged over. A guess is
+    among all symbols; in a task among the possible answers, those of the part where it has parts."""
+    targets, guesses = scored(corpus), guess_losses(corpus)
+    losses = {UNIGRAM: unigram_loss(corpus.held_out[targets])}
+    if not guesses:
+        return {UNIFORM: uniform_loss(corpus.vocabulary.size)} | losses
+    places = [slice(*corpus.parts[part]) if part else slice(None) for part in guesses]
+    counts = [np.count_nonzero(targets[place]) for place in places]
+    assert sum(counts) == np.count_nonzero(targets), "some answers are in no part"
+    return {GUESS: float(np.average([*guesses.values()], weights=counts))} | losses
 
 
 def scored(corpus: Corpus) -> NDArray[np.bool_]:

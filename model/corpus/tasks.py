@@ -59,7 +59,7 @@ class CopyTask:
         train, held_out = (
             self._documents(n, symbols, context + 1, rng) for n in (self.train_documents, self.held_out_documents)
         )
-        return _corpus("copy", characters, train, held_out)
+        return _corpus("copy", characters, train, held_out, {"": symbols})
 
     def _documents(self, n: int, symbols: int, length: int, rng: np.random.Generator) -> Documents:
         size_N1 = rng.integers(self.shortest, self.longest + 1, size=(n, 1))
@@ -99,7 +99,8 @@ class Facts:
 
         Raises CorpusError unless there are more names than a document has, and as many as attributes.
         """
-        return _corpus("facts", self.characters(vocabulary), *self.documents(vocabulary, context))
+        characters = self.characters(vocabulary)
+        return _corpus("facts", characters, *self.documents(vocabulary, context), {"": self.attributes})
 
     def characters(self, vocabulary: int) -> str:
         """All names, then all attributes."""
@@ -160,7 +161,7 @@ class Brackets:
                 f"{self.kinds} kinds of brackets are a vocabulary of {1 + 2 * self.kinds}, the unknown symbol "
                 f"included, but it is {vocabulary}."
             )
-        return _corpus("brackets", self.characters, *self.documents(1, context))
+        return _corpus("brackets", self.characters, *self.documents(1, context), {"": self.kinds})
 
     @property
     def characters(self) -> str:
@@ -209,7 +210,8 @@ class FactsAndBrackets:
         edge = recalled[1][0].size
         parts = {"facts": (0, edge), "brackets": (edge, held_out[0].size)}
         characters = self.facts.characters(first) + self.brackets.characters
-        return _corpus("facts and brackets", characters, train, held_out, parts)
+        answers = {"facts": self.facts.attributes, "brackets": self.brackets.kinds}
+        return _corpus("facts and brackets", characters, train, held_out, answers, parts)
 
 
 def _run_of(first: int, n: int) -> str:
@@ -222,6 +224,7 @@ def _corpus(
     characters: str,
     train: Documents,
     held_out: Documents,
+    answers: Mapping[str, int],
     parts: Mapping[str, tuple[int, int]] | None = None,
 ) -> Corpus:
     """Ids and what is asked of them are the whole identity of a task, whatever it was made from."""
@@ -239,4 +242,5 @@ def _corpus(
         train_asked=train[1].reshape(-1),
         held_out_asked=held_out[1].reshape(-1),
         parts=parts or {},
+        answers=answers,
     )

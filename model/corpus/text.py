@@ -93,8 +93,10 @@ class Corpus:
     train_asked: NDArray[np.bool_] | None = None  # (tokens,): which are to be predicted; None is all of them
     held_out_asked: NDArray[np.bool_] | None = None
     parts: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # of the held-out stream: name -> start, end
+    answers: Mapping[str, int] = field(default_factory=dict)  # of a task: part, or "" without parts -> possible ones
 
     def __post_init__(self) -> None:
+        assert set(self.answers) <= (set(self.parts) or {""})
         for stream, asked in ((self.train, self.train_asked), (self.held_out, self.held_out_asked)):
             assert stream.ndim == 1
             assert stream.dtype == np.int64

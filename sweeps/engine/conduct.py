@@ -13,10 +13,9 @@ from rich.console import Console
 from analysis.compare import Analysis, analyse
 from analysis.design import OPEN
 from analysis.folder import locked
-from analysis.publication import hold_published
+from analysis.material import Material
 from analysis.records import Records
-from analysis.report import write_report
-from analysis.scorings import scored
+from analysis.report import write
 from analysis.terminal import contrasts_table, terminal_table
 from analysis.wording import count, duration
 from model.checkpoint import Checkpoint
@@ -165,14 +164,14 @@ class Conductor:
         self._advance()  # Ctrl-C may have come between two rounds
         self.lineage.send_missing()
         self._write_snapshot()
-        path = write_report(self.records.folder)
+        material = Material.read(self.records.folder)
+        path = write(material, self.records.folder)
         self.lineage.finish()
-        self.console.print(terminal_table(self._analysis(), self.snapshot))
+        self.console.print(terminal_table(material.analysis, self.snapshot))
         if self.snapshot["contrasts"]:
-            contrasts = scored(*self.records.planned(self.snapshot), self.snapshot)
-            self.console.print(contrasts_table(contrasts, self.snapshot))
-        if published := hold_published(*self.records.planned(self.snapshot), self.snapshot):
-            self.console.print("\n".join(published.sentences), soft_wrap=True)
+            self.console.print(contrasts_table(material.scored, self.snapshot))
+        if material.published:
+            self.console.print("\n".join(material.published.sentences), soft_wrap=True)
         return path
 
     def close(self, took: str) -> int:

@@ -10,7 +10,7 @@ from analysis.design import FIXED, JUDGE, OPEN, UNTIL_DECIDED
 from analysis.records import RecordError, Records
 from analysis.verdict import FEWEST_SEEDS
 from model import counting
-from model.corpus.baselines import scored, uniform_loss, unigram_loss
+from model.corpus.baselines import guess_losses, trivial_losses
 from model.corpus.ngrams import ngram_losses
 from model.corpus.text import Corpus
 from sweeps.engine.contrasts import scorings
@@ -83,10 +83,8 @@ def make_snapshot(plan: Plan, corpus: Corpus, command: str = "", source: CommitS
             "train_tokens": len(corpus.train),
             "held_out_tokens": len(corpus.held_out),
         },
-        "baselines": {
-            "uniform": uniform_loss(corpus.vocabulary.size),
-            "unigram": unigram_loss(corpus.held_out[scored(corpus)]),
-        },
+        "baselines": trivial_losses(corpus),
+        "guesses": {part: loss for part, loss in guess_losses(corpus).items() if part},
         "local": _local(corpus),
         "rehearsal": study.rehearsal,
         "command": command,

@@ -6,6 +6,7 @@ import pytest
 from analysis.alarms import FEW_ARMS, SHOWN, alarms
 from analysis.guards import too_neat
 from analysis.tuning import ArmTuning, PointSummary, Tuning
+from analysis.verdict import Verdict
 
 POINTS = (3e-4, 1e-3, 3e-3)
 FLOORS = {"uniform": 7.09, "unigram": 5.51}
@@ -110,6 +111,25 @@ def test_a_task_that_every_arm_solves_shows_nothing():
     assert "perfect" in alarm.sentence
     assert names(solved | {"narrow": normal(4, 3, mean=0.1)}) == []
     assert names(solved, floors={}) == []  # in another unit 0.004 may be a poor score
+
+
+@pytest.mark.parametrize(
+    ("contrasts", "shown"),
+    [
+        ([], False),
+        ([Verdict.UNDECIDED, Verdict.EQUIVALENT], False),
+        ([Verdict.UNDECIDED, Verdict.BETTER], True),
+        ([Verdict.WORSE_WITHIN_MARGIN], True),
+    ],
+)
+def test_solved_models_that_are_told_apart_when_scored_otherwise_show_something(contrasts, shown):
+    solved = {arm: normal(4, seed, mean=0.004, sd=1e-3) for seed, arm in enumerate(("base", "wide"))}
+    stuck = {arm: normal(4, seed, mean=5.52, sd=1e-3) for seed, arm in enumerate(("base", "wide"))}
+    raised = [
+        "task shows nothing" in [alarm.name for alarm in alarms(losses, tuple(losses), FLOORS, contrasts=contrasts)]
+        for losses in (solved, stuck)
+    ]
+    assert raised == [not shown, True]  # what has learned nothing has nothing to be told apart
 
 
 def test_a_trivial_baseline_that_has_seen_the_text_is_too_good():

@@ -1,6 +1,7 @@
 """The checklist: what it calls verified is in the records, and what a table cannot tell it does not claim."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,8 +9,9 @@ import pandas as pd
 import pytest
 
 from analysis.checklist import Point, checklist
-from analysis.compare import analyse
+from analysis.compare import Comparison, analyse
 from analysis.power import detectable_difference
+from analysis.verdict import Verdict
 
 BASE, WIDE, MIDDLE = "128x256", "96x552", "112x392"
 JUDGED = {"source": "results.csv", "rows": 30, "note": ""}
@@ -23,7 +25,7 @@ def asked(snapshot: dict[str, Any], make_runs: Callable[..., pd.DataFrame]) -> A
     def ask(means: dict[str, float] = MEANS, sd: float = 0.01, n: int = 10, **changes: Any) -> tuple[Point, ...]:
         runs = make_runs(snapshot, means, sd, np.random.default_rng(3), seeds=range(n))
         snapshot.update(changes)
-        return checklist(snapshot, runs, analyse(runs, snapshot))
+        return checklist(snapshot, runs, analyse(runs, snapshot), {})
 
     return ask
 
@@ -70,9 +72,9 @@ def test_runs_of_two_precisions_are_not_pinned(
 ) -> None:
     runs = make_runs(snapshot, MEANS, 0.01, np.random.default_rng(3))
     runs.loc[3, "precision"] = "fp32"
-    assert checklist(snapshot, runs, analyse(runs, snapshot))[NUISANCE].answer == "not met"
+    assert checklist(snapshot, runs, analyse(runs, snapshot), {})[NUISANCE].answer == "not met"
     snapshot["arms"][1]["differences"] = {"precision": "fp32"}
-    assert checklist(snapshot, runs, analyse(runs, snapshot))[NUISANCE].answer == "verified"
+    assert checklist(snapshot, runs, analyse(runs, snapshot), {})[NUISANCE].answer == "verified"
 
 
 @pytest.mark.parametrize(
@@ -107,14 +109,14 @@ def test_equal_tuning_is_verified_by_counting_its_runs(
     ]
     runs = pd.concat([*tried, make_runs(snapshot, MEANS, 0.01, rng)], ignore_index=True)
     snapshot["tuning"] = grid
-    whole = checklist(snapshot, runs, analyse(runs, snapshot))[TUNING]
+    whole = checklist(snapshot, runs, analyse(runs, snapshot), {})[TUNING]
     assert whole.answer == "verified"
     assert "same 3 learning rates with the same 3 seeds, 9 runs an arm, all recorded" in whole.why
-    assert checklist(snapshot, runs[1:], analyse(runs[1:], snapshot))[TUNING].answer == "declared"
+    assert checklist(snapshot, runs[1:], analyse(runs[1:], snapshot), {})[TUNING].answer == "declared"
     # the lowest loss at the lowest point of the grid
     snapshot["tuning"] = grid | {"points": [3e-3, 1e-2]}
     runs = runs[runs["point"] != 1e-3]
-    assert "edge of the grid" in checklist(snapshot, runs, analyse(runs, snapshot))[TUNING].why
+    assert "edge of the grid" in checklist(snapshot, runs, analyse(runs, snapshot), {})[TUNING].why
 
 
 def test_noise_is_measured_from_three_seeds_and_told_beside_the_margin(asked: Asked) -> None:
@@ -129,7 +131,7 @@ def test_the_difference_that_would_be_found_is_that_of_a_fixed_n(
     runs = make_runs(snapshot, MEANS, 0.01, np.random.default_rng(3))
     analysis = analyse(runs, snapshot)
     largest = max(detectable_difference(c.n, c.sd, 0.05 / 2) for c in analysis.comparisons)
-    said = checklist(snapshot, runs, analysis)[NOISE].why.split("a difference of ")[1].split(" ")[0]
+    said = checklist(snapshot, runs, analysis, {})[NOISE].why.split("a difference of ")[1].split(" ")[0]
     assert float(said) == pytest.approx(largest, abs=0.0005)
 
 
@@ -146,6 +148,29 @@ def test_the_task_shows_effects_or_could_have(asked: Asked) -> None:
     assert (asked(alike)[TASK].answer, asked(alike, sd=0.2, n=4)[TASK].answer) == ("verified", "not met")
     assert asked(dict.fromkeys(MEANS, 5.52))[TASK].answer == "not met"
     assert asked(alike, margin=None, judged=JUDGED)[TASK].answer == "not known"
+
+
+def test_contrasts_show_effects_too(snapshot: dict[str, Any], make_runs: Callable[..., pd.DataFrame]) -> None:
+    """Also where the arms show none, or are not compared at all."""
+
+    def task(means: dict[str, float], *contrasts: Comparison, compared: bool = True) -> Point:
+        runs = make_runs(snapshot, means, 0.01, np.random.default_rng(3))
+        found = analyse(runs, snapshot, contrasts=contrasts)
+        found = found if compared else replace(found, comparisons=())
+        return checklist(snapshot, runs, found, {f"contrast {i}": c for i, c in enumerate(contrasts)})[TASK]
+
+    alike, solved = dict.fromkeys(MEANS, 4.15), dict.fromkeys(MEANS, 0.0)
+    worse, same = analyse(make_runs(snapshot, MEANS, 0.01, np.random.default_rng(3)), snapshot).comparisons
+    assert (worse.verdict.told_apart, same.verdict.told_apart) == (True, False)
+    both = f"{WIDE} and {BASE} are told apart; the sides of 1 of 2 contrasts are told apart."
+    assert task(MEANS, worse, same).why == f"It shows differences: {both}"
+    alone = ("verified", "It shows differences: the sides of 1 of 2 contrasts are told apart.")
+    for point in (task(alike, worse, same), task(solved, worse, same), task(alike, worse, same, compared=False)):
+        assert (point.answer, point.why) == alone
+    assert task(solved, same).answer == "not met"
+    wide = replace(same, verdict=Verdict.UNDECIDED, standard_error=0.1)
+    blind = task(alike, wide)
+    assert (blind.answer, "of contrast 0 only a difference of" in blind.why) == ("not met", True)
 
 
 def test_limits_must_be_named(asked: Asked) -> None:

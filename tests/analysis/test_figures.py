@@ -119,6 +119,16 @@ def test_curve_is_the_mean_over_seeds_and_reaches_the_last_step(runs: pd.DataFra
         assert line.get_ydata()[-1] == pytest.approx(runs.loc[runs["arm"] == "128x256", "val_loss"].mean())
 
 
+def test_names_of_levels_that_lie_close_stand_above_each_other(runs: pd.DataFrame, analysis: Analysis) -> None:
+    arms, names = [arm.arm for arm in analysis.arms], {"guess": 5.52, "unigram": 5.51, "uniform": 7.09}
+    named = lines.learning_curves(curves_of(runs), arms, names, "nats").axes[0].texts
+    assert [text.get_text() for text in named] == ["guess 5.52\nunigram 5.51", "uniform 7.09"]
+    far = lines.learning_curves(curves_of(runs), arms, {"guess": 6.0, "unigram": 5.51}, "nats").axes[0].texts
+    assert [text.get_text() for text in far] == ["unigram 5.51", "guess 6.00"]
+    apart = lines.learning_curves(curves_of(runs), arms, {"above": 4.13, "below": 4.0}, "nats").axes[0].texts
+    assert [text.get_text() for text in apart] == ["below 4.00", "above 4.13"]
+
+
 def test_long_curves_are_thinned_and_keep_their_end(runs: pd.DataFrame) -> None:
     table = lines._over_seeds(curves_of(runs, steps=50_000), "128x256", "val_loss", 0)
     assert len(table) <= 200

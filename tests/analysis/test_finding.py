@@ -72,6 +72,25 @@ def test_it_says_what_a_reader_must_know(material: Callable[..., Material]) -> N
     assert "Rehearsal" not in text
 
 
+@pytest.mark.parametrize(
+    ("precisions", "said"),
+    [
+        (["bf16", "bf16", "bf16"], "bf16"),
+        (["fp32", "bf16", "fp32"], "bf16 (96x552); fp32 (112x392 and 128x256)"),
+        ([None, "bf16", "bf16"], "bf16; 10 runs of which it is not recorded"),
+        ([None, None, None], ""),
+    ],
+)
+def test_the_precision_of_the_runs_is_told(
+    material: Callable[..., Material], precisions: list[str | None], said: str
+) -> None:
+    made = material()
+    made.runs["precision"] = made.runs["arm"].map(dict(zip(MEANS, precisions, strict=True)))
+    lines = [line for line in markdown(made).splitlines() if line.startswith("- Precision: ")]
+    assert lines == [f"- Precision: {said}"] * bool(said)
+    assert page(made).count(f"<dt>Precision</dt><dd>{said}</dd>") == bool(said)
+
+
 def test_comparisons_are_rounded_by_their_standard_error(material: Callable[..., Material]) -> None:
     made = material()
     first, comparison = rows_after(markdown(made), "Comparisons with the baseline")[0], made.analysis.comparisons[0]

@@ -213,6 +213,47 @@ def test_a_figure_at_another_length_is_read_from_its_curve(declared: dict[str, A
     assert hold_published(runs.iloc[:0], curves, declared).figures[0].why == "Nothing is recorded yet."  # type: ignore[union-attr]
 
 
+def test_only_figures_by_the_measure_of_ours_are_averaged(declared: dict[str, Any], runs: pd.DataFrame) -> None:
+    """Held-out text is another measure than what was published, be it of another length or not."""
+    first = hold_published(runs, NO_CURVES, declared)
+    declared["published"]["figures"].append(figure("128x256", 1.0, "val_loss", "Ours is of held-out text."))
+    found = hold_published(runs, NO_CURVES, declared)
+    assert first is not None
+    assert found is not None
+    assert found.figures[2].held.difference > 3
+    assert (found.offset, found.read) == (first.offset, 2)
+    assert found.sentences[2] == (
+        f"By the same measure, the last batch, ours lie {-first.offset:.3f} below the figures on average, over 2 of "
+        "them."
+    )
+    declared["published"]["figures"] = declared["published"]["figures"][2:]
+    assert len(hold_published(runs, NO_CURVES, declared).sentences) == 1  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("seeds", "said"), [((1, 1), "one seed"), ((2, 1), "fewer than 3 seeds"), ((1, 3), "one seed"), ((3, 10), "")]
+)
+def test_held_out_losses_have_an_interval_from_three_seeds_up(
+    declared: dict[str, Any], runs: pd.DataFrame, seeds: tuple[int, int], said: str
+) -> None:
+    count = dict(zip(("128x256", "96x552"), seeds, strict=True))
+    frame = runs[runs["seed"] < runs["arm"].map(count)]
+    material = Material(declared, frame, NO_CURVES, analyse(frame, declared))
+    assert material.published is not None
+    for row in material.published.figures:
+        losses = frame.loc[frame["arm"] == row.arm, "val_loss"]
+        interval = np.nan, np.nan
+        if len(losses) >= 3:
+            interval = stats.t.interval(0.95, len(losses) - 1, losses.mean(), stats.sem(losses))
+        assert (row.held_out95.low, row.held_out95.high) == pytest.approx(interval, nan_ok=True)
+    finding, html = markdown(material), page(material)
+    head = next(line for line in finding.splitlines() if line.startswith("| arm | measure"))
+    assert ("± half its 95 % interval" in head) == (max(seeds) >= 3)
+    for text in (finding, html):
+        assert text.count("A held-out loss of ") == bool(said)
+        assert text.count(f"A held-out loss of {said} has no interval.") == bool(said)
+
+
 def test_diverged_runs_are_told(declared: dict[str, Any], make_runs: Callable[..., pd.DataFrame]) -> None:
     frame = make_runs(
         declared, {"128x256": 4.2}, 0.01, np.random.default_rng(0), seeds=[0, 1], diverged=[("128x256", 1)]

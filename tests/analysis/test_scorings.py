@@ -277,6 +277,35 @@ def test_page_finding_json_and_terminal_say_the_same(
     assert max(map(len, shown.splitlines())) <= 80
 
 
+def test_solved_models_whose_contrasts_are_decided_raise_no_alarm(
+    asked: dict[str, Any], make_runs: Runs, tmp_path: Path
+) -> None:
+    """Read from a folder, as a report is: without its contrasts the same study shows nothing."""
+    runs = make_runs(asked, dict.fromkeys(MEANS, 0.004), 0.0005, np.random.default_rng(0))
+    curves = points(runs, np.random.default_rng(1))
+    rows = runs.drop(columns=["stage", "point"]).astype({"diverged_at": object})
+    records = Records(tmp_path)
+    records.append(rows.where(rows.notna(), None).to_dict("records"), curves.to_dict("records"))
+    said = "too easy to show a difference"
+    for contrasts in ([WITHIN], []):
+        records.write_snapshot(asked | {"contrasts": contrasts})
+        material = Material.read(tmp_path)
+        (task,) = [point for point in material.checklist if "show the effect" in point.question]
+        assert task.answer == ("verified" if contrasts else "not met")
+        assert all((said in text) == (not contrasts) for text in (markdown(material), page(material)))
+
+
+def test_what_a_guess_costs_on_each_part_stands_beside_the_scores(
+    asked: dict[str, Any], runs: pd.DataFrame, curves: pd.DataFrame
+) -> None:
+    guesses = {"facts": np.log(64), "brackets": np.log(8)}
+    said = "A guess among the possible answers costs 4.16 on facts and 2.08 on brackets (nats per character): "
+    for told in (guesses, {}, None):
+        snapshot = asked if told is None else asked | {"guesses": told}
+        material = Material(snapshot, runs, curves, analyse(runs, snapshot))
+        assert [text.count(said) for text in (markdown(material), page(material))] == [bool(told)] * 2
+
+
 def test_looks_at_contrasts_are_shown_by_their_names(
     asked: dict[str, Any], runs: pd.DataFrame, curves: pd.DataFrame
 ) -> None:

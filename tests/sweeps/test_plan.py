@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.corpus.baselines import unigram_loss
+from model.corpus.baselines import GUESS, unigram_loss
 from model.corpus.ngrams import ngram_losses
 from model.corpus.tasks import CopyTask
 from model.corpus.text import Corpus, build_corpus, read_documents
@@ -190,7 +190,8 @@ def test_the_snapshot_of_a_task_counts_answers_alone(study: Study) -> None:
     corpus = task.corpus()
     snapshot = make_snapshot(make_plan(task, corpus, []), corpus)
     assert snapshot["unit"] == "nats per answer"
-    assert snapshot["baselines"]["unigram"] == pytest.approx(math.log(9), abs=0.01)
+    assert snapshot["baselines"] == {GUESS: math.log(9), "unigram": pytest.approx(math.log(9), abs=0.01)}
+    assert snapshot["guesses"] == {}
     assert snapshot["local"] == {"6-gram (Kneser-Ney)": ngram_losses(corpus).best[1]}
 
 
@@ -203,7 +204,7 @@ def test_the_snapshot_tells_arms_apart_and_what_they_share(study: Study, corpus:
     ]
     assert "model.feedforward.d_ff" not in snapshot["held_equal"]
     assert snapshot["held_equal"]["model.d_model"] == "16"
-    assert snapshot["baselines"]["unigram"] == unigram_loss(corpus.held_out[1:])
+    assert snapshot["baselines"] == {"uniform": math.log(12), "unigram": unigram_loss(corpus.held_out[1:])}
     order, loss = ngram_losses(corpus).best
     assert snapshot["local"] == {f"{order}-gram (Kneser-Ney)": loss}
     assert snapshot["unit"] == "nats per character"

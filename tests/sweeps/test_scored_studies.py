@@ -1,5 +1,7 @@
 """The studies that score trained models otherwise: what they declare is what they say they ask."""
 
+import math
+
 import pytest
 
 from model.corpus.tasks import Brackets, Facts, FactsAndBrackets
@@ -8,6 +10,7 @@ from model.scoring import AtLength
 from sweeps import function_split, positions
 from sweeps.engine.contrasts import Cell
 from sweeps.engine.plan import make_plan
+from sweeps.engine.snapshot import make_snapshot
 from sweeps.engine.study import Study, StudyError
 
 
@@ -56,6 +59,9 @@ def test_the_text_of_the_split_has_its_parts() -> None:
     small = FactsAndBrackets(Facts(8, train_documents=4, held_out_documents=2), Brackets(4, 3, 4, 2))
     assert isinstance(study.text, FactsAndBrackets)
     config = study.arms[0].recipe.model
-    assert make_plan(study, small.build(config.vocabulary, config.context), []).missing
+    corpus = small.build(config.vocabulary, config.context)
+    plan = make_plan(study, corpus, [])
+    assert plan.missing
+    assert make_snapshot(plan, corpus)["guesses"] == {"facts": math.log(8), "brackets": math.log(4)}
     with pytest.raises(StudyError, match="the text facts has no parts"):
         make_plan(study, Facts(8, 4, 2).build(config.vocabulary, config.context), [])

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from model.corpus.baselines import uniform_loss, unigram_loss
+from model.corpus.baselines import guess_losses, trivial_losses, uniform_loss, unigram_loss
+from model.corpus.text import build_corpus
 
 streams = hnp.arrays(np.int64, st.integers(min_value=1, max_value=200), elements=st.integers(min_value=0, max_value=9))
 
@@ -60,6 +61,12 @@ def test_the_entropy_of_another_stream_can_be_beaten_without_using_the_input() -
     frequencies_alone = -np.log(np.array([0.9, 0.05, 0.05]))[scored].mean()
     assert frequencies_alone == pytest.approx(unigram_loss(scored))
     assert frequencies_alone < unigram_loss(scored[scored > 0]) - 0.25
+
+
+def test_of_an_ordinary_text_any_symbol_is_guessed() -> None:
+    corpus = build_corpus("letters", ["abcabd", "dcba", "aabbccdd"] * 8, 5, 4)
+    assert trivial_losses(corpus) == {"uniform": math.log(5), "unigram": unigram_loss(corpus.held_out[1:])}
+    assert guess_losses(corpus) == {}
 
 
 def test_refuses_an_empty_stream() -> None:

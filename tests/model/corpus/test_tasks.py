@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.batches import IGNORED, evaluation_batches, training_batch
-from model.corpus.baselines import scored, unigram_loss
+from model.corpus.baselines import GUESS, UNIGRAM, guess_losses, scored, trivial_losses, unigram_loss
 from model.corpus.ngrams import ngram_losses
 from model.corpus.tasks import PADDING, SEPARATOR, Brackets, CopyTask, Facts, FactsAndBrackets
 from model.corpus.text import Corpus, CorpusError
@@ -55,6 +55,21 @@ class TestEveryTask:
         whole = np.concatenate([batch.inputs_BT[:, :1].numpy(), batch.inputs_BT[:, 1:].numpy()], axis=1)
         assert {tuple(row) for row in whole} <= {tuple(d[:-1]) for d in corpus.train.reshape(-1, corpus.stride)}
         assert (batch.targets_BT != IGNORED).any(dim=1).float().mean() > 0.7
+
+    @pytest.mark.parametrize(("task", "vocabulary", "context"), TASKS)
+    def test_a_guess_is_among_the_answers_that_are_ever_asked(self, task: Task, vocabulary: int, context: int) -> None:
+        """Of all that is scored the mean over the targets, each guessed among the answers of its own part."""
+        corpus = task.build(vocabulary, context)
+        targets, costs = scored(corpus), np.full(corpus.held_out.size, np.nan)
+        for start, end in corpus.parts.values() or [(0, corpus.held_out.size)]:
+            own = set(corpus.held_out[start:end][targets[start:end]].tolist())
+            if not corpus.parts:  # some of many symbols are asked in the training text alone
+                own |= set(corpus.train[corpus.train_asked].tolist())
+            costs[start:end] = math.log(len(own))
+        losses = trivial_losses(corpus)
+        assert losses == {GUESS: pytest.approx(costs[targets].mean()), UNIGRAM: answers_loss(corpus)}
+        assert losses[GUESS] < math.log(vocabulary) - 0.05
+        assert set(guess_losses(corpus)) == (set(corpus.parts) or {""})
 
     @pytest.mark.parametrize(("task", "vocabulary", "context"), TASKS)
     def test_is_a_function_of_its_fields(self, task: Task, vocabulary: int, context: int) -> None:
