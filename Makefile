@@ -59,7 +59,7 @@ benchmark: .venv/ready ## this project's training speed beside a plain loop, by 
 calibration: .venv/ready ## error rates of the verdicts by simulation, beside those of what people use today (5 minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/calibration.py
 
-claims: .venv/ready ## check the source chapter's numbers by computing them (half a minute)
+claims: .venv/ready ## check the source chapter's numbers by computing them (a minute or two)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/chapter_claims.py
 
 cluster-check: .venv/ready ## try cluster.yaml on this machine as if it were three (root, Linux, 10 minutes, 5 GB)

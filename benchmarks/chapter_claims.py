@@ -13,6 +13,7 @@ import torch
 from claims.arithmetic import arithmetic
 from claims.claim import Claim, Held
 from claims.frequencies import frequencies
+from claims.gradients import gradients
 from claims.growth import growth, logits_without_norm
 from claims.numerics import numerics
 
@@ -28,8 +29,8 @@ INTRODUCTION = (
 )
 LEFT = (
     "Not checked here: what the chapter measured in trained models. Its 28 losses are held against ours by "
-    "`sweeps/chapter.py`, its comparisons by the studies; dead slots, key cosines, entropies and gradient profiles are "
-    "measured by `model/diagnostics`. That logits are 4 times as wide without the final norm, the chapter says of a "
+    "`sweeps/chapter.py`, its comparisons by the studies; dead slots, key cosines and entropies are measured by "
+    "`model/diagnostics`. That logits are 4 times as wide without the final norm, the chapter says of a "
     "trained model: before training they are {logits:.3f} times as wide, for the factor is the width of the stream."
 )
 
@@ -52,7 +53,7 @@ def main() -> None:
     parser.add_argument("--page", type=Path, default=PAGE, metavar="FILE", help="where the page goes")
     to = parser.parse_args().page
     torch.set_num_threads(1)
-    to.write_text(page([*frequencies(), *growth(), *numerics(), *arithmetic()]))
+    to.write_text(page([*frequencies(), *growth(), *gradients(), *numerics(), *arithmetic()]))
     print(to)
 
 

@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 from chapter_claims import PAGE, page, row
 from claims import frequencies as text
+from claims import gradients
 from claims.arithmetic import arithmetic
 from claims.claim import Claim
 from claims.growth import measured, predicted
@@ -22,7 +23,7 @@ from claims.numerics import layer_norm, numerics, rms_norm
 
 from analysis.markdown import one_line
 from model.initializer import Initializer, PlainNormal, ScaledNormal
-from model.parts.block import PreNorm
+from model.parts.block import PostNorm, PreNorm
 
 CLOSED = [*numerics(), *arithmetic()]
 
@@ -110,6 +111,17 @@ def test_the_scaling_bounds_the_growth_and_its_lack_does_not() -> None:
     shallow, deep = predicted(12, True), predicted(200, True)
     assert deep[-1] / deep[1] < 1.2 * shallow[-1] / shallow[1]
     assert predicted(200, False)[-1] > 10 * predicted(12, False)[-1]
+
+
+@pytest.mark.corpus
+def test_the_gradient_of_post_norm_is_an_output_row_over_the_targets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In closed form: where the last norm reads what a norm gave, it only takes two of 128 directions from the row of
+    the right symbol, whose entries have SD 0.02, and the loss is a mean over 8 x 64 targets."""
+    monkeypatch.setattr(gradients, "DEPTHS", (2, 4))
+    monkeypatch.setattr(gradients, "SEEDS", 2)
+    found = gradients.measured.__wrapped__(ScaledNormal(), PostNorm())
+    assert found.ratio == pytest.approx(np.ones((2, 2)), abs=0.01)
+    assert found.first == pytest.approx(np.full((2, 2), 0.02 / 512 * (126 / 128) ** 0.5), rel=0.03)
 
 
 def test_a_text_of_few_symbols_has_frequencies_that_reach_the_stuck_runs(monkeypatch: pytest.MonkeyPatch) -> None:
