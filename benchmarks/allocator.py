@@ -37,12 +37,12 @@ def serve(pipe: Connection, recipe: Recipe, members: int) -> None:
         next(slices)
         pipe.send(0.0)
         while (wanted := pipe.recv()) is not None:
-            begun = time.perf_counter()
             if wanted == PEAK:
                 pipe.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 2**10)
-                continue
-            next(slices)
-            pipe.send(time.perf_counter() - begun)
+            else:
+                begun = time.perf_counter()
+                next(slices)
+                pipe.send(time.perf_counter() - begun)
 
     thread = Thread(target=updates)
     thread.start()

@@ -11,8 +11,8 @@ import torch
 NATIVE_BF16_CAPABILITY = 8  # of a CUDA device: Ampere and later
 CONTROL_GROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 # How glibc is to serve a process that trains: one heap for all threads, which keeps what is freed for the next update.
-# Otherwise large tensors are mapped anew each time, page by page: in a thread an update of a cohort takes 1.1 to 1.7
-# times as long, and memory is taken beyond what the tensors need (benchmarks/allocator.py).
+# Otherwise large tensors are mapped anew each time, page by page: in a thread an update of a cohort takes 1.1 to 1.3
+# times as long (benchmarks/allocator.py), and after cohorts of many sizes more memory is held than they need.
 ALLOCATOR = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**36)}
 M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of mallopt(3)
 

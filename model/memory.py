@@ -29,7 +29,7 @@ def memory(recipe: Recipe, members: int) -> Memory:
     """The most that a cohort of `members` of `recipe` holds at once while it trains.
 
     Activations are those kept for the backward pass, counted over the parts of a block, with the logits and their
-    gradients. The measured peak is 0.6 to 1.0 of it, by a test.
+    gradients. The measured peak of uncompiled cohorts is 0.6 to 1.05 of it, by a test.
     """
     config, wide = recipe.model, 8 if recipe.precision == "fp64" else 4
     narrow = 2 if recipe.precision == "bf16" else wide

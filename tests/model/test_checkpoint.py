@@ -66,9 +66,9 @@ def test_one_left_of_three_resumes_too(corpus: Corpus, recipe: Recipe, tmp_path:
 
 def test_none_left_of_three_resumes_too(corpus: Corpus, recipe: Recipe, tmp_path: Path) -> None:
     """The last member diverges after the cohort was made smaller, and the state is written before results are."""
-    slow = replace(recipe, optimizer=AdamW(1e30, warmup=0))
+    wild = replace(recipe, optimizer=AdamW(1e30, warmup=0))
     late = replace(recipe, optimizer=AdamW(1e4, warmup=0, clip=1e30))
-    members = [Member(slow, 0), Member(slow, 1), Member(late, 2)]
+    members = [Member(wild, 0), Member(wild, 1), Member(late, 2)]
     checkpoint = Checkpoint(tmp_path / "cohort.pt", ALWAYS)
     once = train(members, corpus, checkpoint=checkpoint)
     state = checkpoint.read()

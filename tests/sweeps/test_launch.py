@@ -9,7 +9,7 @@ from sweeps.engine import launch
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have allocators of their own")
 def test_a_workers_thread_uses_again_what_it_has_freed(cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else each update would have its tensors mapped anew, page by page, and take up to twice as long."""
+    """Else each update would have its tensors mapped anew, page by page."""
     import ray
 
     def new_pages() -> list[int]:
