@@ -19,7 +19,7 @@ from sweeps.engine.grid import Grid
 from sweeps.engine.study import Arm, Study
 
 WINDOWS = 800 * 32  # of a run
-BATCHES = (32, 8, 128, 256)
+BATCHES = (32, 256, 8, 128)  # as they are trained: the widest contrast first
 PLACEMENTS = {"pre": PreNorm(), "post": PostNorm()}
 
 
