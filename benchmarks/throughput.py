@@ -3,8 +3,9 @@
 ``python benchmarks/throughput.py`` prints the machine's matrix-product rates; then for the 4-layer model of ffn_ratio
 and the chapter's 12-layer one the time of a member's update when 1 to 32 seeds train in lockstep (as a sweep has
 them: a cohort a core, one thread each, through ``model.train``), their ratio to a plain eager fp32 loop (one process,
-PyTorch's own threads), and the share of the bf16 rate; and what a run costs besides its training. The sides take
-turns; every number is a median over the rounds. ``--json FILE`` writes them, those of the deepest model on top.
+PyTorch's own threads), and the share of the product rate; and what a run costs besides its training. The sides take
+turns; every number is a median over the rounds. Ours trains in bf16 where the machine has instructions for it, else in
+fp32, and the share is of that precision's rate. ``--json FILE`` writes the numbers, those of the deepest model on top.
 """
 
 import json
@@ -33,7 +34,7 @@ from model import counting
 from model.batches import training_batch
 from model.corpus.text import Corpus, Vocabulary
 from model.hardware import ALLOCATOR, native_bf16
-from model.recipe import Member, Recipe
+from model.recipe import Member, Precision, Recipe
 from model.train import training
 from sweeps.baseline import BASELINE
 
@@ -151,10 +152,12 @@ def turn(pipes: Sequence[Connection]) -> float:
     return max(pipe.recv() for pipe in pipes)
 
 
-def compare(recipe: Recipe, members: int, device: str, places: int, rounds: int) -> tuple[float, float]:
-    """Medians over `rounds`: milliseconds per member and update of `members` seeds in `places` cohorts on `device`, and
-    the ratio of the plain loop's time to it, turn by turn."""
-    fast = replace(recipe, precision="bf16" if native_bf16(device) else "fp32")
+def compare(
+    recipe: Recipe, precision: Precision, members: int, device: str, places: int, rounds: int
+) -> tuple[float, float]:
+    """Medians over `rounds`: milliseconds per member and update of `members` seeds in `places` cohorts on `device` in
+    `precision`, and the ratio of the plain fp32 loop's time to it, turn by turn."""
+    fast = replace(recipe, precision=precision)
     shares = [list(range(place, members, places)) for place in range(min(places, members))]
     with (
         started(serve_cohort, [(fast, device, share) for share in shares], ALLOCATOR) as sweep,
@@ -203,32 +206,33 @@ def main() -> None:
         f"torch {torch.__version__}, {cores} cores{card}, medians of {options.rounds} turns of {SLICE} updates",
         flush=True,
     )
-    rates: dict[str, dict[tuple[int, int, int], float]] = {}
-    for dtype in (torch.float32, torch.bfloat16):
+    precision: Precision = "bf16" if native_bf16(device) else "fp32"
+    rates = {}
+    for dtype in (torch.float32, torch.bfloat16) if precision == "bf16" else (torch.float32,):
         name = str(dtype).removeprefix("torch.")
-        rates[name] = {shape: matmul_rate(dtype, shape, device, options.rounds) for shape in SHAPES}
-        shown = ", ".join(f"{'x'.join(map(str, shape))} {rate:,.0f}" for shape, rate in rates[name].items())
+        measured = {shape: matmul_rate(dtype, shape, device, options.rounds) for shape in SHAPES}
+        shown = ", ".join(f"{'x'.join(map(str, shape))} {rate:,.0f}" for shape, rate in measured.items())
         print(f"matmul {name}: {shown} GFLOP/s", flush=True)
+        rates[name] = peak = measured[SHAPES[0]]
     told: dict[str, Any] = {"torch": torch.__version__, "cores": cores, "device": device + card}
-    told["layers"] = {}
-    told["matmul_gflops"] = {name: rate[SHAPES[0]] for name, rate in rates.items()}
+    told |= {"precision": precision, "matmul_gflops": rates, "layers": {}}
     for layers in options.layers:
         recipe = replace(BASELINE, model=replace(BASELINE.model, layers=layers))
         flops = recipe.budget.batch * recipe.model.context * counting.training_flops_per_token(recipe.model)
         times, ratios = {}, {}
         for members in options.members:
-            times[members], ratios[members] = compare(recipe, members, device, places, options.rounds)
-            share = flops / times[members] / 1e6 / rates["bfloat16"][SHAPES[0]]
+            times[members], ratios[members] = compare(recipe, precision, members, device, places, options.rounds)
+            share = flops / times[members] / 1e6 / peak
             print(
                 f"{layers} layers, {members} seeds: {times[members]:.1f} ms per member and update, "
-                f"{ratios[members]:.2f} x the plain loop, {share:.0%} of the bf16 rate",
+                f"{ratios[members]:.2f} x the plain loop, {share:.0%} of the {precision} rate",
                 flush=True,
             )
         at = SEEDS if SEEDS in times else options.members[-1]
         told["layers"][str(layers)] = {
             "members": at,
             "ratio_vs_eager": ratios[at],
-            "roofline_share": flops / times[at] / 1e6 / rates["bfloat16"][SHAPES[0]],
+            "roofline_share": flops / times[at] / 1e6 / peak,
             "ms_per_member_step": {str(members): ms for members, ms in times.items()},
             "ratio_by_members": {str(members): ratio for members, ratio in ratios.items()},
         }
