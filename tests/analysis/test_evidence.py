@@ -50,6 +50,18 @@ def test_unpaired_arms_are_compared_by_welch(snapshot, make_runs):
     assert (middle.n_arm, middle.dropped) == (10, ())
 
 
+def test_a_look_spends_its_share_of_the_most_seeds_not_of_those_that_are_there(snapshot, make_runs):
+    """Three of at most ten seeds: three tenths of the error are spent."""
+    looked = snapshot | {"design": {"kind": "until_decided", "looks": LOOKS}}
+    looked = restricted(looked, dict.fromkeys(MEANS, 3))
+    runs = make_runs(looked, MEANS, 0.02, np.random.default_rng(1), seeds=range(3))
+    wide = analyse(runs, looked).comparisons[0]
+    (look,) = wide.looks
+    assert look.threshold == pytest.approx(0.05 * 3 / 10)
+    raw = paired_difference(losses(runs, WIDE), losses(runs, BASE)).p_value
+    assert wide.p_difference == pytest.approx(min(1.0, raw * 10 / 3), rel=0.01)
+
+
 @per_example
 @given(seed=SEEDED, n=st.integers(3, 10), constant=st.floats(-3, 3), shuffle=st.integers(0, 1000))
 def test_unpaired_seeds_are_only_names(snapshot, make_runs, seed, n, constant, shuffle):

@@ -21,6 +21,13 @@ def table(**changes):
     return [r._replace(**changes) if (r.arm, r.seed) == ("wide", 2) else r for r in runs]
 
 
+def test_rates_of_divergence_are_compared_by_the_test_that_is_named():
+    """Ten runs a side: by Boschloo's test 4 of 10 against none differ (SciPy: 0.033), by Fisher's they would not."""
+    counts = {"a": (4, 6), "b": (0, 10)}
+    assert "Boschloo's exact test, p = 0.033" in divergence(counts)[1]
+    assert stats.fisher_exact(list(counts.values())).pvalue > 0.05
+
+
 def test_fair_runs_pass():
     refuse_unfair(table(), ARMS)
     refuse_unfair([], ARMS)

@@ -75,6 +75,12 @@ def test_the_rule_is_the_t_test_of_one_further_run(
         assert abs(difference) > found.half95
 
 
+def test_what_is_within_the_tolerance_agrees_though_it_is_shown_to_differ() -> None:
+    (found,) = hold([4.0], [[4.05] * 5], Spread(0.005, 19), 0.2, [1.0])
+    assert max(found.p_adjusted, found.p_agreement) < 0.05
+    assert found.outcome is Outcome.AGREES
+
+
 def test_nothing_measured_decides_nothing() -> None:
     empty, far = hold([4.0, 4.0], [[], [9.0]], Spread(SD, 19), TOLERANCE, [1.0, 1.0])
     assert empty.outcome is Outcome.OPEN

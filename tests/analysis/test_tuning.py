@@ -11,7 +11,7 @@ from analysis.compare import analyse
 from analysis.intervals import Interval
 from analysis.robustness import usable_range
 from analysis.tuning import BEST_ON_GRID, select, selections, summarise_tuning
-from analysis.verdict import Verdict
+from analysis.verdict import Verdict, holm
 
 POINTS, SEEDS = (3e-4, 1e-3, 3e-3), (1_000_000, 1_000_001, 1_000_002, 1_000_003, 1_000_004)
 BASE, WIDE, MIDDLE = "128x256", "96x552", "112x392"
@@ -110,6 +110,18 @@ def test_the_usable_range_is_that_of_the_whole_rows_and_widens_the_judged_interv
     (rest,) = summarise_tuning(missing, tuned, {WIDE: own}).ranges
     assert rest.range == usable_range(grids[WIDE][1:], grids[BASE][1:])
     assert "is not known: 4 tuning seeds are there, and a claim takes 5" in rest.sentence
+
+
+def test_ranges_are_one_family_and_either_arm_may_lose_less(tuned, make_runs):
+    turned = tuned | {"baseline": WIDE}
+    runs = grid_runs(make_runs, turned, np.random.default_rng(3))
+    ranges = summarise_tuning(runs, turned, dict.fromkeys((BASE, MIDDLE), Interval(-0.01, 0.03, 0.95))).ranges
+    raw = [one.range.p_value for one in ranges]
+    adjusted = [one.p_adjusted for one in ranges]
+    assert adjusted == pytest.approx(holm(raw).tolist())
+    assert min(adjusted) == pytest.approx(2 * min(raw))
+    for one in ranges:
+        assert one.sentence.startswith(f"{one.arm} loses less over these 3 points of learning rate than {WIDE}: ")
 
 
 @pytest.mark.parametrize(

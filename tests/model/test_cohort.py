@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from analysis.intervals import paired_difference
 from analysis.verdict import Verdict, decide, equivalence_p
 from model.cohort import Cohort
+from model.corpus.tasks import Brackets, Facts, FactsAndBrackets
 from model.corpus.text import Corpus
 from model.initializer import ScaledNormal
 from model.optimizer import AdamW
@@ -60,6 +62,19 @@ def test_in_float64_a_member_is_the_plain_loop(
     for member, result in zip(members, train(members, corpus), strict=True):
         expected, norms = plain_loop(member)
         np.testing.assert_allclose([*losses(result), result.val_loss], expected, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(losses(result, "grad_norm"), norms, rtol=1e-9, atol=0)
+
+
+def test_on_a_task_a_member_is_the_plain_loop(recipe: Recipe, plain_loop_on: Callable[..., Any]) -> None:
+    """Documents at a stride, and answers that alone are asked; windows hold different numbers of them."""
+    task = FactsAndBrackets(Facts(4, 40, 6), Brackets(2, 3, 40, 6)).build(21, 8)
+    assert task.stride > 1
+    assert task.train_asked is not None
+    exact = replace(recipe, precision="fp64", model=replace(recipe.model, vocabulary=21), budget=Budget(20, batch=8))
+    members = [Member(exact, 0), Member(exact, 7)]
+    for member, result in zip(members, train(members, task), strict=True):
+        _, expected, norms = plain_loop_on(member, task)
+        np.testing.assert_allclose(losses(result), expected, rtol=0, atol=1e-9)
         np.testing.assert_allclose(losses(result, "grad_norm"), norms, rtol=1e-9, atol=0)
 
 

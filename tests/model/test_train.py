@@ -30,6 +30,12 @@ def test_training_learns(corpus: Corpus, recipe: Recipe) -> None:
     assert 0.5 < result.val_loss < 1.2 < unigram_loss(corpus.held_out[1:])
 
 
+def test_a_result_tells_its_first_and_last_batch_apart(corpus: Corpus, recipe: Recipe) -> None:
+    (result,) = train([Member(recipe, seed=0)], corpus)
+    assert (result.initial_loss, result.last_batch_loss) == (losses(result)[0], losses(result)[-1])
+    assert len({result.initial_loss, result.last_batch_loss, result.val_loss, result.val_window_sd}) == 4
+
+
 def test_divergence_in_the_last_update_is_found(corpus: Corpus, recipe: Recipe) -> None:
     """The last training loss is still finite; only the evaluation after the update shows what it did."""
     one = replace(recipe, budget=Budget(steps=1, batch=8), optimizer=AdamW(learning_rate=1e30, warmup=0))

@@ -3,11 +3,13 @@ import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pytest
 
+from model.batches import window_starts
 from model.optimizer import AdamW
 from model.parts.norm import RMSNorm
-from model.recipe import Recipe
+from model.recipe import RECIPE_VERSION, Recipe
 from model.scoring import AtLength
 from model.seeding import Follow, Streams
 from model.transformer import ModelConfig
@@ -73,6 +75,18 @@ def test_the_identity_is_the_same_in_another_process() -> None:
 def test_the_identity_does_not_change_between_versions() -> None:
     """Pinned: changing it would make every recorded run unknown. Raise RECIPE_VERSION instead when training changes."""
     assert run_id(Recipe(), SHA, 0) == "9aaef6fcb0494f13"
+
+
+def test_a_seed_draws_what_it_drew() -> None:
+    """Pinned with the recipe's version: a seed that is added to recorded ones must see text and begin with weights as
+    it would have then. Where this must change, so must RECIPE_VERSION."""
+    assert RECIPE_VERSION == 2
+    assert window_starts(np.arange(1000), 8, 4, seed=0, step=3).tolist() == [885, 361, 307, 507]
+    weights = dict(ModelConfig(layers=2, d_model=16, context=8, vocabulary=12).build(seed=0).named_parameters())
+    matrices = (weights["embedding"], weights["blocks.1.attention.query_key_value.weight"])
+    drawn = [matrix.flatten()[:3].tolist() for matrix in matrices]
+    pinned = [[-0.02285127, 0.01057849, -0.02319472], [-0.01201818, 0.00261216, 0.00092580]]
+    np.testing.assert_allclose(drawn, pinned, rtol=1e-4)
 
 
 def test_values_without_a_stable_text_are_refused() -> None:

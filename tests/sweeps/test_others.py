@@ -76,6 +76,10 @@ def test_runs_keep_their_origin(tmp_path: Path, study: Study, corpus: Corpus, re
         assert {one["run_id"] for one in snapshot["taken_over"]} == {run.run_id for run in plan.runs[:4]}
         assert {(one["study"], one["finished"]) for one in snapshot["taken_over"]} == {(called, EARLY)}
     assert set(records.runs()["study"]) == {called}
+    curves = records.curves(sorted(run.run_id for run in plan.runs[:4]))
+    assert {(point.run_id, point.arm, point.name, point.value) for point in curves.itertuples()} == {
+        (run.run_id, run.arm, "val_loss", 2.0) for run in plan.runs[:4]
+    }
     assert known_before(snapshot, records.runs()) == (
         f"4 of the runs were recorded by the study {called} before this question was asked: {BEFORE}"
     )

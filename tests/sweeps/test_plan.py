@@ -195,6 +195,12 @@ def test_the_snapshot_of_a_task_counts_answers_alone(study: Study) -> None:
     assert snapshot["local"] == {"6-gram (Kneser-Ney)": ngram_losses(corpus).best[1]}
 
 
+def test_the_snapshot_tells_windows_in_a_batch(study: Study, corpus: Corpus) -> None:
+    arms = tuple(replace(arm, recipe=replace(arm.recipe, budget=Budget(20, batch=3))) for arm in study.arms)
+    snapshot = make_snapshot(make_plan(study.replace(arms=arms), corpus, []), corpus)
+    assert {arm["batch"] for arm in snapshot["arms"]} == {3}
+
+
 def test_the_snapshot_tells_arms_apart_and_what_they_share(study: Study, corpus: Corpus) -> None:
     snapshot = make_snapshot(make_plan(study, corpus, []), corpus, "python tiny.py", CommitState("abc", True))
     assert [arm["differences"] for arm in snapshot["arms"]] == [

@@ -209,6 +209,30 @@ def test_looks_that_change_after_the_data_are_refused(
     assert "name" not in str(refused.value)  # under another one the same runs would be taken over
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"tune": Grid(KEY, RATES[:2], seeds=3)}, f"at {KEY} .*, 0.1, and now it is 3 seeds at {KEY} 0.001, 0.01"),
+        ({"tune": Grid(KEY, RATES, seeds=4)}, f"3 seeds at {KEY} .* and now it is 4 seeds"),
+        ({"published": replace(FIGURES, tolerance=0.3)}, "other published figures, or another rule"),
+        ({"published": replace(FIGURES, sd=0.1)}, "other published figures, or another rule"),
+        ({"published": replace(FIGURES, sd_runs=5)}, "other published figures, or another rule"),
+        ({"published": replace(FIGURES, figures=(Figure("wide", 2.5),))}, "other published figures, or another rule"),
+    ],
+    ids=["points", "tuning seeds", "tolerance", "sd", "sd runs", "figures"],
+)
+def test_a_grid_and_a_rule_for_figures_that_change_after_the_data_are_refused(
+    study: Study, corpus: Corpus, records: Records, record: Any, change: dict[str, Any], said: str
+) -> None:
+    before = study.replace(tune=Grid(KEY, RATES, seeds=3), published=FIGURES)
+    first = asked(before, corpus, records)
+    records.write_snapshot(make_snapshot(first, corpus))
+    record(first.runs, same)
+    refuse_another_question(records, make_snapshot(asked(before, corpus, records), corpus))
+    with pytest.raises(StudyError, match=said):
+        refuse_another_question(records, make_snapshot(asked(before.replace(**change), corpus, records), corpus))
+
+
 def test_seeds_added_after_a_verdict_open_the_design(
     study: Study, corpus: Corpus, records: Records, record: Any
 ) -> None:
