@@ -31,6 +31,39 @@ def model() -> Transformer:
     return CONFIG.build(seed=0)
 
 
+def test_the_curves_are_these_numbers_of_a_measurement(model: Transformer) -> None:
+    """Each of twelve from an array of its own: lowest, highest and mean are apart, and NaN is left out."""
+    found = replace(
+        measure(model, batch()),
+        activation_R=np.array([9.0, 2.0, 3.0, 5.0]),
+        gradient_R=np.array([9.0, 8.0, 3.0, 2.0]),
+        adjacent_kl_T=np.array([0.1, 0.3]),
+        entropy_LH=np.array([[0.2, 0.4], [np.nan, 0.9]]),
+        norm_scale_N=np.array([0.7, 1.0]),
+        norm_input_mean_N=np.array([1.0, 3.0]),
+        norm_input_std_N=np.array([4.0, 4.0]),
+        rate_LF=np.array([[0.0, 0.6, 0.2, 0.4], [0.0, 0.0, 0.1, 0.3]]),
+        key_cosine_LF=np.array([[0.95, 0.95, 0.1, 0.2], [0.3, 0.4, 0.5, 0.6]]),
+        logit_std=1.7,
+    )
+    assert summary(found) == pytest.approx(
+        {
+            "activation_ratio": 2.5,
+            "gradient_ratio": 4.0,
+            "adjacent_kl": 0.2,
+            "attention_entropy": 0.5,
+            "attention_entropy_lowest": 0.2,
+            "attention_entropy_highest": 0.9,
+            "norm_scale": 0.7,
+            "norm_input_mean": 0.5,
+            "dead_slots": 0.375,
+            "duplicate_slots": 0.25,
+            "activation_rate": 0.2,
+            "logit_std": 1.7,
+        }
+    )
+
+
 def test_entropy_of_a_plain_average_is_one_and_of_one_position_zero() -> None:
     uniform_TS = torch.ones(8, 8).tril() / torch.arange(1.0, 9)[:, None]
     weights_BHTS = torch.stack([uniform_TS, torch.eye(8)]).expand(3, 2, 8, 8)
