@@ -21,7 +21,7 @@ setup: .venv/ready ## make .venv with the pinned packages
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
-rehearsal: .venv/ready ## the main job in about 3 minutes: every part at work, nothing found out
+rehearsal: .venv/ready ## the main job in 3 to 5 minutes: every part at work, nothing found out
 	$(BIN)/python sweeps/ffn_ratio.py --preset quick
 	@$(took)
 

@@ -147,7 +147,8 @@ def _noise(snapshot: Mapping[str, Any], analysis: Analysis) -> Answered:
     least = number(found[worst], found[worst] / 3)
     return (
         "verified",
-        f"{text} Of {worst} a difference of {least} would be found with 80 % power{_margin(snapshot)}.",
+        f"{text} Of {worst} a difference of {least} would be found with 80 % power{_corrected(len(compared))}"
+        f"{_margin(snapshot)}.",
     )
 
 
@@ -188,6 +189,7 @@ def _task(snapshot: Mapping[str, Any], analysis: Analysis, contrasts: Mapping[st
         return "not known", f"{none}, and without a margin there is no difference that ought to be."
     undecided = [one for one in enough if one[1].verdict is Verdict.UNDECIDED]
     found = {name: _detectable(c, snapshot, family) for name, c, family in undecided}
+    family_of = {name: family for name, _, family in undecided}
     if untested := [arm for arm, smallest in found.items() if not isfinite(smallest)]:
         return "not known", f"The losses of {listed(untested)} could not be tested."
     blind = {arm: smallest for arm, smallest in found.items() if smallest > snapshot["margin"]}
@@ -195,7 +197,8 @@ def _task(snapshot: Mapping[str, Any], analysis: Analysis, contrasts: Mapping[st
         arm, smallest = max(blind.items(), key=lambda item: item[1])
         return "not met", (
             f"{none}, and of {arm} only a difference of {number(smallest, smallest / 3)} or more is "
-            f"found with 80 % power{_margin(snapshot)}: one that matters can have gone unseen."
+            f"found with 80 % power{_corrected(family_of[arm])}{_margin(snapshot)}: one that matters can have gone "
+            "unseen."
         )
     return "verified", (
         f"{none}, and a difference of the margin would have been. Whether this text calls for what the arms differ in, "
@@ -231,6 +234,10 @@ def _detectable(c: Comparison, snapshot: Mapping[str, Any], family: int) -> floa
     sides = 2 if snapshot["target"] is not None else 1
     alpha = sides * snapshot.get("alpha", ALPHA) / family
     return detectable_difference(c.n, c.standard_error * c.n**0.5, alpha)
+
+
+def _corrected(family: int) -> str:
+    return f", corrected for {family} comparisons" if family > 1 else ""
 
 
 def _margin(snapshot: Mapping[str, Any]) -> str:

@@ -18,12 +18,14 @@ from analysis.guards import Losses, Run
 from analysis.intervals import NAN, Interval, sd_interval, sd_of
 from analysis.power import detectable_difference
 from analysis.verdict import ALPHA, FEWEST_SEEDS
+from analysis.wording import number
 
 STREAMS = "streams."  # differences under this prefix say how a stream of randomness depends on the seed
 SEEDS_SHOWN = (3, 5, 10, 20)
 CHAPTER_GAP = 0.05  # nats; a gap that single runs have been used to argue from
 CHAPTER_NOISE = 0.1  # nats; the lower end of the noise that the source chapter reads off single runs' last batches
 RELABELLINGS = 2_000
+SHARED_FROM = 10  # runs; the SD over fewer is known to a factor of two or three, and a share takes two of them
 
 
 @dataclass(frozen=True)
@@ -91,10 +93,16 @@ class Measurement:
     @property
     def sentence(self) -> str:
         """What the two readings say, in words."""
+        drawn = (
+            f"{self.share:.0%} of the variance of the first is the draw of one batch, not what the seed did to the "
+            "model"
+            if self.n >= SHARED_FROM
+            else f"part of the first is the draw of one batch, how much {self.n} runs do not tell"
+        )
         return (
-            f"Over {self.n} runs of one recipe the loss of the last training batch has an SD of {self.batch_sd:.3f}, "
-            f"the held-out loss one of {self.sd:.3f}: {self.share:.0%} of the variance of the first is the draw of "
-            f"one batch, not what the seed did to the model. Of all pairs of single runs, "
+            f"Over {self.n} runs of one recipe the loss of the last training batch has an SD of "
+            f"{number(self.batch_sd, self.batch_sd / 10)}, the held-out loss one of {number(self.sd, self.sd / 10)}: "
+            f"{drawn}. Of all pairs of single runs, "
             f"{self.batch_pairs_beyond:.0%} differ by more than {self.gap:g} by the last batch and "
             f"{self.pairs_beyond:.0%} by the held-out text."
         ).replace("%", " %")

@@ -195,6 +195,11 @@ class _Facts:
         if held.outcome is Outcome.AGREES:
             return ""
         floor, moves = self.floors.get("unigram", NAN), "the gap of two single runs" if gap else "a single run"
+        if held.outcome is Outcome.OPEN and abs(held.difference) > held.half95:
+            return (
+                "Taken alone the difference is larger than the ± given beside ours; corrected for all that was "
+                "published, that is open."
+            )
         if held.outcome is Outcome.OPEN:
             return (
                 f"By chance {moves} lies anywhere within the ± given beside ours, too far to tell a difference or to "

@@ -24,8 +24,9 @@ WORDS: dict[Held, str] = {"holds": "hold", "holds in part": "hold in part", "doe
 HEAD = ("section", "what it says", "its value", "what comes out", "", "how")
 INTRODUCTION = (
     "Numbers of the source chapter that can be computed without training a model of its size, each beside what comes "
-    "out. A value holds when ours rounds to its digits; statements are answered with yes or no. Made by "
-    "`make claims`; no number here was written by hand but the chapter's own."
+    "out. A value holds when ours rounds to its digits, or lies as near as its row says; statements are answered with "
+    "yes or no. Made by `make claims`; no number here was written by hand but the chapter's own, and in the last row "
+    "the SD of `noise_floor.md`."
 )
 LEFT = (
     "Not checked here: what the chapter measured in trained models. Its 28 losses are held against ours by "

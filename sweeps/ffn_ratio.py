@@ -15,7 +15,7 @@ def study() -> Study:
         question="At equal parameters, does giving more of them to the feed-forward layers change the held-out loss?",
         arms=(
             Arm("128x256", four_layers(128, 256), "wide stream: 50 % of a layer's parameters in the feed-forward"),
-            Arm("112x392", four_layers(112, 392), "between: 63 % of a layer's parameters in the feed-forward"),
+            Arm("112x392", four_layers(112, 392), "between: 64 % of a layer's parameters in the feed-forward"),
             Arm("96x552", four_layers(96, 552), "narrow stream: 74 % of a layer's parameters in the feed-forward"),
         ),
         baseline="128x256",

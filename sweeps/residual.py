@@ -1,7 +1,8 @@
 """What is left of a Transformer without its residual stream?
 
 2, 4 and 12 layers with and without the sums, 600 updates. In the source chapter every model without them ends at the
-same 5.392, whatever its depth: too neat, and rightly so, since all learn the frequencies of characters and no more.
+same 5.392, whatever its depth: too neat to pass unasked, and what a model would come to that learned the frequencies
+of characters and no more.
 """
 
 from model.parts.block import NoResidual, PreNorm

@@ -88,7 +88,7 @@ class Lineage:
         self._attempt(self._finish_parent, insist=True)
 
     def _earlier(self) -> dict[str, Any]:
-        """What the last session knew of this store: it holds even when the store is down today."""
+        """What the last start knew of this store: it holds even when the store is down today."""
         try:
             earlier: dict[str, Any] = self._records.snapshot().get("tracking") or {}
         except RecordError:
@@ -113,7 +113,7 @@ class Lineage:
         tags = {f"seedbed.{name}": row[name] for name in names}
         if row["status"] == "diverged":
             tags["seedbed.diverged_at"] = int(row["diverged_at"])
-        # What lay uncommitted when an earlier session trained a run is not known now.
+        # What lay uncommitted when an earlier start trained a run is not known now.
         here = row["run_id"] in self._trained_here
         commit = row["commit"] if isinstance(row["commit"], str) else None  # pandas reads an absent one as NaN
         tags |= self._source_tags(commit) if here else _commit_tags(commit)

@@ -144,7 +144,9 @@ def test_measurement_by_hand():
     assert found.share == pytest.approx(1 - np.var([1.0, 1.08, 3.0], ddof=1) / 16)
     assert found.batch_pairs_beyond == 1.0
     assert found.pairs_beyond == pytest.approx(2 / 3)  # 1.08 and 1.0 lie within 0.1
-    assert "SD of 4.000" in found.sentence
+    assert "SD of 4.0, the held-out loss one of 1.13: part of the first is the draw of one batch, how much 3 runs" in (
+        found.sentence
+    )
     assert _measurement(runs[:2]) is None
 
 

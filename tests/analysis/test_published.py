@@ -201,6 +201,20 @@ def test_a_figure_that_differs_below_the_unigram_of_a_stuck_arm_has_reasons_of_i
     assert ("too far to tell a difference or to show one below 0.2" in row.why) == (outcome is Outcome.OPEN)
 
 
+def test_a_figure_that_only_the_correction_leaves_open_says_so(
+    declared: dict[str, Any], make_runs: Callable[..., pd.DataFrame]
+) -> None:
+    arms = [arm["name"] for arm in declared["arms"]]
+    declared["published"]["figures"] = [figure(arm, 4.41 if arm == "128x256" else 4.25) for arm in arms]
+    runs = make_runs(declared, dict.fromkeys(arms, 4.25), 0.001, np.random.default_rng(0), seeds=[0])
+    runs[LAST_BATCH] = 4.25
+    found = hold_published(runs, NO_CURVES, declared)
+    assert found is not None
+    row = next(row for row in found.figures if row.arm == "128x256")
+    assert (row.held.outcome, row.held.p_difference < 0.05) == (Outcome.OPEN, True)
+    assert row.why.startswith("Taken alone the difference is larger than the ± given")
+
+
 def test_a_figure_at_another_length_is_read_from_its_curve(declared: dict[str, Any], runs: pd.DataFrame) -> None:
     declared["published"]["figures"] = [figure("128x256", 4.5, "val_loss at 128")]
     ids = runs.loc[runs["arm"] == "128x256", "run_id"].tolist()
