@@ -32,9 +32,14 @@ def locked(folder: Path) -> Iterator[None]:
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             raise RecordError(
                 f"Another process runs a study in {folder}; wait for it, or stop it and give the command again."
+            ) from None
+        except OSError as error:
+            raise RecordError(
+                f"{folder} cannot be locked against a second command ({error.strerror}); choose a folder on another "
+                "disk with --results."
             ) from None
         yield
 

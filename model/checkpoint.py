@@ -5,7 +5,7 @@ import pickle
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 
@@ -18,11 +18,11 @@ class Checkpoint:
     seconds: float
 
     def write(self, state: dict[str, Any]) -> None:
-        """Put `state` in place of what was there, whole or not at all."""
+        """Put `state` in place of what was there, whole or not at all. Raises OSError when it cannot be written."""
         partial = self.path.with_suffix(f".{os.getpid()}.part")
         try:
             with partial.open("wb") as file:
-                torch.save(state, file)
+                _save(state, file)
                 file.flush()
                 os.fsync(file.fileno())
             partial.replace(self.path)
@@ -36,6 +36,13 @@ class Checkpoint:
         except (OSError, RuntimeError, EOFError, pickle.UnpicklingError):
             return None
         return state
+
+
+def _save(state: dict[str, Any], file: BinaryIO) -> None:
+    try:
+        torch.save(state, file)
+    except RuntimeError as error:  # what PyTorch's writer makes of a disk that becomes full within a file
+        raise OSError(f"The state was not written: {error}") from error
 
 
 class Clock:
